@@ -97,11 +97,16 @@ test("the undo of a step shows its plan and restores the earlier state", async (
   const step = person.steps.first();
   await expect(step).toContainText("undo: exact");
   await step.getByRole("button", { name: "Undo" }).click();
-  await expect(person.review).toContainText("undo call 1");
+  await expect(person.review.locator("header")).toContainText("Undo echo new > a; touch b?");
   await expect(person.review).toContainText(`restore ${file}`);
+  // The arguments of the call are for machines.
+  await expect(person.review.getByText("records")).toBeHidden();
   expect(readFileSync(file, "utf8")).toBe("new\n");
-  await person.button(/^Run/).click();
-  await expect(person.conversation).toContainText(/undid/);
+  await person.review.getByRole("button", { name: /^Undo/ }).click();
+  await expect(person.conversation).toContainText("You undid call 1");
+  await expect(step).toContainText("undone");
+  await expect(step.getByRole("button", { name: "Undo" })).toHaveCount(0);
+  await expect(person.prompt).toBeFocused();
   expect(readFileSync(file, "utf8")).toBe("old\n");
   expect(existsSync(join(server.work, "b"))).toBe(false);
 });
@@ -121,6 +126,7 @@ test("an edit of a file is applied, and undone by its button", async ({ page, se
   await expect(step).toContainText("changed: a edited; undo: exact");
   await step.getByRole("button", { name: "Undo" }).click();
   await expect(person.steps.nth(1)).toContainText("undo call 1: a");
+  await expect(step).toContainText("undone");
   await expect.poll(() => readFileSync(file, "utf8")).toBe("old\n");
 });
 
@@ -150,7 +156,7 @@ test("the scope of an answer for the session is shown in full, on a phone too", 
   const person = await visit(page, server, await server.session());
   await person.says("change it");
   const scope = person.button(/Allow for session/).locator("small");
-  await expect(scope).toHaveText(`exactly \`${command}\` in this directory`);
+  await expect(scope).toHaveText(`exactly ${command} in this directory`);
   for (const width of [1400, 390]) {
     await page.setViewportSize({ width, height: 900 });
     const hidden = () =>

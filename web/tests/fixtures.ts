@@ -201,11 +201,11 @@ export class Person {
   }
 
   get review(): Locator {
-    return this.page.getByRole("group", { name: /^(Approve this command|Apply this change) on/ });
+    return this.page.getByRole("group", { name: /^(Approve this command|Apply this change|Undo .*) on/ });
   }
 
   get steps(): Locator {
-    return this.page.getByRole("article", { name: /^Step/ });
+    return this.page.getByRole("article", { name: /^Call/ });
   }
 
   /** The tabs of the page, each a session. */

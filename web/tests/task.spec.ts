@@ -62,8 +62,11 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   await expect(person.button(/Stop/)).toHaveCount(0);
   expect(existsSync(go)).toBe(false);
 
-  await person.button(/New chat/).click();
-  await expect(person.steps).toHaveCount(0);
+  // A click right after the end of a turn is taken for one on Stop.
+  await expect(async () => {
+    await person.button(/New chat/).click();
+    await expect(person.steps).toHaveCount(0, { timeout: 500 });
+  }).toPass();
   await expect(person.conversation).toContainText(/Show earlier messages|Describe a task/);
 });
 
@@ -154,7 +157,9 @@ test("a command goes to the background, and its job is stopped by a click", asyn
   await expect(jobs).toContainText("echo up; sleep 1000");
   await page.reload();
   await expect(jobs).toContainText("job 1");
+  await expect(person.steps.first()).toContainText("running as job 1");
   await person.button("Stop job 1").click();
   await expect(jobs).toBeHidden();
   await expect(person.conversation).toContainText("job 1 ended: canceled");
+  await expect(person.steps.first()).toContainText("job 1: canceled");
 });

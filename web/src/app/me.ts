@@ -19,8 +19,17 @@ export function isOrAre(name: string): string {
   return name === "you" ? "You are" : `${name} is`;
 }
 
-/** Returns a user's name, or "you". */
+/** "You", or "web", at the beginning of a sentence. */
+export function asSubject(name: string): string {
+  return name === "you" ? "You" : name;
+}
+
+/**
+ * Returns a user's name, or "you". Who only watches has the name of the user who shared the page, but does nothing in
+ * that name.
+ */
 export function useName(): (name: string) => string {
   const me = useContext(MeContext);
-  return (name) => (name === me?.name ? "you" : neutralizeLine(name));
+  const own = me && (me.operate || me.decide) ? me.name : undefined;
+  return (name) => (name === own ? "you" : neutralizeLine(name));
 }

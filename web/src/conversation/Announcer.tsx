@@ -1,8 +1,10 @@
 /** Announces events to screen readers: politely, and not every word of a stream. */
 import { useEffect, useRef, useState } from "react";
 import { useLatest } from "../app/hooks";
+import { asSubject, useName } from "../app/me";
 import type { Item } from "../state/item";
 import type { SessionView } from "../state/session-store";
+import { withoutFences } from "../text/CodeSpans";
 import { approvalWords } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
 import { sentences } from "../text/sentences";
@@ -15,6 +17,7 @@ const SAID_MAX = 400;
 export function Announcer({ view }: { view: SessionView }) {
   const [said, say] = useState("");
   const latest = useLatest(view);
+  const nameOf = useLatest(useName());
   const known = useRef<{ items: number; last: Item | undefined }>(undefined);
   useEffect(() => {
     // Only items that arrive after the history are announced.
@@ -31,12 +34,12 @@ export function Announcer({ view }: { view: SessionView }) {
       const news = transcript.items.slice(Math.max(0, before.items - transcript.dropped - 1));
       const words = news
         .filter((item) => item !== before.last)
-        .map(wordsOf)
+        .map((item) => wordsOf(item, nameOf.current))
         .filter(Boolean);
       if (words.length > 0) say(sentences(words.slice(-4)));
     }, EVERY_MS);
     return () => clearInterval(timer);
-  }, [latest]);
+  }, [latest, nameOf]);
   return (
     <div className="visually-hidden" role="status" aria-live="polite" aria-atomic="true">
       {said}
@@ -48,7 +51,7 @@ function seen({ transcript }: SessionView): { items: number; last: Item | undefi
   return { items: transcript.dropped + transcript.items.length, last: transcript.items.at(-1) };
 }
 
-function wordsOf(item: Item): string {
+function wordsOf(item: Item, nameOf: (name: string) => string): string {
   switch (item.kind) {
     case "answer":
       return item.state === "streaming" ? "" : oneLine(item.text).slice(0, SAID_MAX);
@@ -60,7 +63,9 @@ function wordsOf(item: Item): string {
         return `${approvalWords(item).question}? ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
       return `Runs ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
     case "notice":
-      return oneLine(item.text).slice(0, SAID_MAX);
+      return oneLine(
+        `${item.by === undefined ? "" : `${asSubject(nameOf(item.by))} `}${withoutFences(item.text)}`,
+      ).slice(0, SAID_MAX);
     case "end":
       if (item.reason === "cancelled") return "Stopped";
       return item.error ? `Error: ${oneLine(item.error).slice(0, SAID_MAX)}` : "The turn ended";

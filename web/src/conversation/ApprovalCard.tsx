@@ -10,16 +10,19 @@ import { editOf, showsArgument } from "../text/file-edit";
 import {
   approvalWords,
   asksAlways,
+  type CodePhrase,
   covers,
   coversShown,
   expiryLabel,
   hostLabel,
   originLabel,
   riskLabel,
+  undoneWhat,
 } from "../text/labels";
 import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
 import { CommandText, groupedFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
+import { previewLine } from "./finding-words";
 
 /**
  * Time that the button must have had the focus before Enter counts, so that an Enter meant for something else is
@@ -51,9 +54,13 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const [kept] = useState(() => (editable ? storage.editedCommand(store.id, step.call) : undefined));
   const [stage, setStage] = useState<Stage>(kept === undefined ? "ask" : "edit");
   const [text, setText] = useState(kept ?? "");
+  const [reason, setReason] = useState("");
+  /** Text of an edit that the user left, for the next one. */
+  const leftEdit = useRef<string | undefined>(undefined);
   const since = useRef(Number.POSITIVE_INFINITY);
   const disabled = !online || sent;
   const { question, yes } = approvalWords(step);
+  const isUndo = step.tool === "undo";
   const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
 
   // Takes the focus unless the user is typing elsewhere.
@@ -84,24 +91,28 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     };
   }, [text, known, editable, online, store, step.call]);
 
-  const run = () => !disabled && store.decide(step.call, "allow");
   const covered = asksAlways(step.risk) ? undefined : step.covers;
-  const allowSession = () => !disabled && covered && store.decide(step.call, "allow_session");
-  const always = () => !disabled && step.rule && store.decide(step.call, "allow_always");
+  const allow = (decision: "allow" | "allow_session" | "allow_always") => {
+    if (disabled) return;
+    store.decide(step.call, decision);
+    // The card, which has the focus, goes. On a touch screen, the focus would open the keyboard.
+    if (!matchMedia("(pointer: coarse)").matches) leave();
+  };
+  const run = () => allow("allow");
+  const allowSession = () => covered && allow("allow_session");
+  const always = () => step.rule && allow("allow_always");
   const write = (command: string) => {
     setText(command);
     storage.saveEditedCommand(store.id, step.call, command);
   };
   const edit = () => {
     if (!editable) return;
-    write(stripInvisible(step.proposal));
+    write(leftEdit.current ?? stripInvisible(step.proposal));
     setStage("edit");
   };
-  const reject = () => {
-    setText("");
-    setStage("reject");
-  };
+  const reject = () => setStage("reject");
   const back = () => {
+    if (stage === "edit") leftEdit.current = text;
     storage.saveEditedCommand(store.id, step.call, undefined);
     setStage("ask");
     card.current?.focus();
@@ -114,7 +125,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       storage.saveEditedCommand(store.id, step.call, undefined);
       store.decide(step.call, "allow", edited ? { command: text } : {});
     } else {
-      store.decide(step.call, "reject", text.trim() ? { reason: text.trim() } : {});
+      store.decide(step.call, "reject", reason.trim() ? { reason: reason.trim() } : {});
     }
     leave();
   };
@@ -140,11 +151,14 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     event.preventDefault();
     if (event.key === "Escape" || held) act();
   };
+  // Where Enter starts a new line, it must not run what is half written.
+  const several = stage === "edit" && text.includes("\n");
   const fieldKeys = (event: KeyboardEvent) => {
     if (event.key === "Escape") {
       event.preventDefault();
       back();
     } else if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+      if (several && !event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
       if (stage === "reject" || !careful) send();
     }
@@ -165,7 +179,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       }}
     >
       <header>
-        <strong>{question}?</strong>
+        <strong>{isUndo ? <UndoQuestion step={step} /> : `${question}?`}</strong>
         {edited && !known ? (
           <span className="risk pending">assessing the edit…</span>
         ) : (
@@ -174,7 +188,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         <span className="host" title="Host">
           on {hostLabel(host)}
         </span>
-        <code className="tool">{neutralizeLine(step.tool)}</code>
+        {!isUndo && <code className="tool">{neutralizeLine(step.tool)}</code>}
       </header>
       {step.askedBy !== undefined && <p className="meta">{originLabel(step, nameOf)}</p>}
       {step.reason && <p className="why">{neutralize(step.reason)}</p>}
@@ -192,14 +206,21 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           onKeyDown={fieldKeys}
         />
       ) : (
-        !fileEdit && (
+        !fileEdit &&
+        !isUndo && (
           <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
             <CommandText text={step.proposal} findings={step.findings} />
           </pre>
         )
       )}
-      {assessed && <Preview lines={assessed.preview} />}
-      {stage !== "edit" && <Arguments step={step} />}
+      {assessed && <Preview lines={assessed.preview} id={isUndo ? "review-what" : undefined} />}
+      {isUndo && (
+        <details className="details">
+          <summary>Details</summary>
+          <Arguments step={step} />
+        </details>
+      )}
+      {stage !== "edit" && !isUndo && <Arguments step={step} />}
       {findings.length > 0 && (
         <ul className="findings">
           {groupedFindings(edited ? text : step.proposal, findings).map(({ text, whys, class: risk }) => (
@@ -217,15 +238,20 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         </p>
       )}
       {doubtful.length > 0 && <p className="warning">Look-alike letters: {doubtful.join(", ")}</p>}
-      {stage === "edit" && <p className="meta">Runs the edited command. The model is told about the edit.</p>}
+      {stage === "edit" && (
+        <p className="meta">
+          Runs the edited command. The model is told about the edit. {several ? "Enter" : "Shift+Enter"}{" "}
+          starts a new line.
+        </p>
+      )}
       {stage === "reject" && (
         <input
           className="field"
           aria-label="Reason for the model (optional)"
           placeholder="Reason (optional)"
-          value={text}
+          value={reason}
           ref={focusEnd}
-          onChange={(event) => setText(event.target.value)}
+          onChange={(event) => setReason(event.target.value)}
           onKeyDown={fieldKeys}
         />
       )}
@@ -275,10 +301,12 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
                 disabled={disabled}
                 onClick={allowSession}
                 className="session"
-                title={`Allow for this session: ${covers(covered)}`}
+                title={`Allow for this session: ${plainPhrase(covers(covered))}`}
               >
                 Allow for session
-                <small>{coversShown(covered, step.proposal)}</small>
+                <small>
+                  <Phrase phrase={coversShown(covered, step.proposal)} />
+                </small>
               </button>
             )}
             {step.rule && (
@@ -297,7 +325,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
               onClick={send}
             >
               {stage === "edit" ? "Run edited" : "Reject"}{" "}
-              {(stage === "reject" || !careful) && <kbd>Enter</kbd>}
+              {(stage === "reject" || !careful) && <kbd>{several ? "Ctrl+Enter" : "Enter"}</kbd>}
             </button>
             <button type="button" onClick={back}>
               Back <kbd>Esc</kbd>
@@ -309,6 +337,23 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       </footer>
     </section>
   );
+}
+
+function plainPhrase({ before, code, after }: CodePhrase): string {
+  return [before, code, after].filter(Boolean).join(" ");
+}
+
+function Phrase({ phrase: { before, code, after } }: { phrase: CodePhrase }) {
+  return (
+    <>
+      {before} {code && <code>{code}</code>} {after}
+    </>
+  );
+}
+
+function UndoQuestion({ step }: { step: Step }) {
+  const { before, code } = undoneWhat(step.arguments);
+  return <>Undo {code ? <code>{code}</code> : before}?</>;
 }
 
 /** Required people and expiry of the approval. */
@@ -331,13 +376,14 @@ function Terms({ step }: { step: Step }) {
 }
 
 /** Effect preview of the call. Its text comes from the host. */
-function Preview({ lines }: { lines: readonly string[] }) {
-  if (lines.length === 0) return null;
+function Preview({ lines, id }: { lines: readonly string[]; id: string | undefined }) {
   const first = lines.findIndex((line) => line.startsWith("@@ ") || line.startsWith("--- "));
   const cut = first < 0 ? lines.length : first;
+  const summary = lines.slice(0, cut).map(previewLine).filter(Boolean);
+  if (summary.length === 0 && cut === lines.length) return null;
   return (
-    <section className="effect" aria-label="Effect preview" role="status">
-      {lines.slice(0, cut).map((line, at) => (
+    <section id={id} className="effect" aria-label="Effect preview" role="status">
+      {summary.map((line, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: equal lines may follow each other, and lines keep their order
         <p key={at}>{neutralizeLine(line)}</p>
       ))}

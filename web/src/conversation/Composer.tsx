@@ -36,8 +36,8 @@ interface Props {
   history: () => string[];
   /** Returns the commands that complete the text. */
   complete: (text: string) => readonly CommandName[];
-  /** Screen and scrollback of the live terminal. */
-  buffer: () => string;
+  /** Screen and scrollback of the live terminal; undefined if the session has none. */
+  buffer: (() => string) | undefined;
   ref?: Ref<ComposerHandle>;
 }
 
@@ -149,7 +149,8 @@ export function Composer(props: Props) {
     if (event.nativeEvent.isComposing || listKeys(event)) return;
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
-      send();
+      // A key that is held down answered a proposal, which then gave the focus to the prompt.
+      if (!event.repeat) send();
     } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       const before = history();
       const browsing = recalled.current !== undefined && before[recalled.current] === text;
@@ -241,18 +242,20 @@ export function Composer(props: Props) {
           onKeyDown={keys}
         />
         <AttachImage attached={attached} disabled={!online} />
-        <button
-          type="button"
-          className="icon attach"
-          title="Attach the terminal screen"
-          aria-label="Attach the terminal screen"
-          onClick={() => {
-            const lines = buffer().trimEnd().split("\n").slice(-ATTACHED_LINES_MAX).join("\n");
-            if (lines.trim()) store.appendToDraft(fromTerminal(lines));
-          }}
-        >
-          <Icon name="attach" />
-        </button>
+        {buffer && (
+          <button
+            type="button"
+            className="icon attach"
+            title="Attach the terminal screen"
+            aria-label="Attach the terminal screen"
+            onClick={() => {
+              const lines = buffer().trimEnd().split("\n").slice(-ATTACHED_LINES_MAX).join("\n");
+              if (lines.trim()) store.appendToDraft(fromTerminal(lines));
+            }}
+          >
+            <Icon name="attach" />
+          </button>
+        )}
         <button type="submit" className="primary send" disabled={!sendable}>
           {running ? "Queue" : "Send"}
         </button>

@@ -15,6 +15,7 @@ import type { Skill } from "../wire";
 import { Announcer } from "./Announcer";
 import { Composer, type ComposerHandle } from "./Composer";
 import { useFileDrop } from "./file-drop";
+import { Online } from "./online";
 import { rowsOf } from "./rows";
 import { modelName, Toolbar } from "./Toolbar";
 import { WRITING } from "./writing";
@@ -95,7 +96,9 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
       </fieldset>
       <Commands value={commands}>
         {parts ? (
-          <parts.RowList store={store} rows={rows} sends={view.sends} empty={empty} />
+          <Online value={online}>
+            <parts.RowList store={store} rows={rows} sends={view.sends} empty={empty} />
+          </Online>
         ) : (
           <div className="list">
             <section className="scroller" tabIndex={0} aria-label="Messages">
@@ -127,6 +130,12 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
         {parts && plan.length > 0 && !watches && (
           <parts.PlanCard store={store} steps={plan} online={online} />
         )}
+        {parts && showsTasks(transcript) && (
+          <parts.TaskList
+            tasks={transcript.tasks}
+            waits={step !== undefined || transcript.questions.length > 0 || plan.length > 0}
+          />
+        )}
         {parts && <parts.Jobs store={store} jobs={transcript.jobs} online={online && !watches} />}
         {!watches && (
           <Composer
@@ -141,7 +150,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             running={running}
             history={history}
             complete={(text) => completions(text, skills)}
-            buffer={commands.buffer}
+            buffer={transcript.facts?.host.includes(",") ? undefined : commands.buffer}
           />
         )}
       </div>
@@ -174,6 +183,11 @@ function canUpload({ facts }: Transcript): boolean {
   return facts?.tools.some(({ name }) => name === "write_file") ?? false;
 }
 
+/** Returns true while there is something to do; the transcript tells that the last task was done. */
+function showsTasks({ tasks, phase }: Transcript): boolean {
+  return tasks.length > 0 && (phase !== "idle" || tasks.some(({ state }) => state !== "done"));
+}
+
 /** Current activity, in one line. */
 function ActivityLine(props: { store: SessionStore; view: SessionView; name: string; online: boolean }) {
   const { store, view, name, online } = props;
@@ -201,9 +215,9 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
   }
   return lines.map(({ text, tone }) => (
     <p key={tone} className={`live ${tone}`}>
-      {tone === "busy" && <span className="spinner" aria-hidden="true" />}
-      <span>{text}</span>
-      {tone === "busy" && since !== undefined && <Elapsed since={since} />}
+      {tone === "busy" && online && <span className="spinner" aria-hidden="true" />}
+      <span>{tone === "busy" && !online ? `last known: ${text}` : text}</span>
+      {tone === "busy" && since !== undefined && <Elapsed since={since} ticks={online} />}
       {tone === "busy" && reads && (
         <progress value={reads.done} max={reads.total} aria-label="Prompt tokens read" />
       )}
@@ -217,8 +231,8 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
 }
 
 /** Time since a command began. A timer is not read aloud by itself. */
-function Elapsed({ since }: { since: number }) {
-  const now = useNow(true);
+function Elapsed({ since, ticks }: { since: number; ticks: boolean }) {
+  const now = useNow(ticks);
   return (
     <span className="elapsed" role="timer" aria-label="Time elapsed">
       · {elapsed(now - since)}

@@ -51,7 +51,7 @@ export function QuestionCard({ store, question, online }: Props) {
         <p key={detail}>{neutralizeLine(detail)}</p>
       ))}
       <pre id={`question-${id}`}>{neutralize(prompt.trim())}</pre>
-      <div className="answer">
+      <div className={`answer ${choices.length > 0 ? "choices" : ""}`}>
         <input
           ref={field}
           className="field"

@@ -1,9 +1,10 @@
 /** One row of a conversation. */
 
 import { memo, useState } from "react";
-import { useName } from "../app/me";
-import type { Item } from "../state/item";
+import { asSubject, useName } from "../app/me";
+import type { Item, Notice } from "../state/item";
 import { SafeText } from "../text/Code";
+import { CodeSpans } from "../text/CodeSpans";
 import { CopyButton } from "../text/CopyButton";
 import { usage } from "../text/labels";
 import { Markdown } from "../text/Markdown";
@@ -29,7 +30,11 @@ export const RowView = memo(({ row, session, showAll, undo }: Props) => {
               Show earlier messages ({row.count})
             </button>
           )}
-          {row.dropped > 0 && <span>{row.dropped} older items not shown; see `sysop sessions show`</span>}
+          {row.dropped > 0 && (
+            <span>
+              <CodeSpans text={`${row.dropped} older items not shown; see \`sysop sessions show\``} />
+            </span>
+          )}
         </div>
       );
     case "item":
@@ -50,17 +55,29 @@ function ItemView({ item, session, undo }: { item: Item; session: SessionId; und
     case "complete":
       return (
         <article className="card complete" aria-label="Task complete">
-          <span className="tag">[complete]</span>
+          <p className="tag">
+            <span aria-hidden="true">✓</span> Task complete
+          </p>
           <Markdown text={item.text} whole />
         </article>
       );
     case "notice":
-      return <p className={`notice ${item.weight}`}>{neutralize(item.text)}</p>;
+      return <NoticeLine notice={item} />;
     case "cleared":
       return null;
     case "end":
       return <End item={item} />;
   }
+}
+
+function NoticeLine({ notice: { text, weight, by } }: { notice: Notice }) {
+  const nameOf = useName();
+  return (
+    <p className={`notice ${weight}`}>
+      {by !== undefined && `${asSubject(nameOf(by))} `}
+      <CodeSpans text={text} />
+    </p>
+  );
 }
 
 function Prompt({ text, sender }: { text: string; sender: string | undefined }) {
@@ -116,7 +133,10 @@ function End({ item }: { item: Extract<Item, { kind: "end" }> }) {
     item.reason;
   return (
     <article className="card error" aria-label="Error">
-      <span className="tag">[error]</span> {neutralize(why)}
+      <span className="tag">
+        <span aria-hidden="true">✗</span> Error:
+      </span>{" "}
+      <CodeSpans text={why} />
     </article>
   );
 }

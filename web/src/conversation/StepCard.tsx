@@ -1,19 +1,27 @@
 /** Card of a tool call: reasoning, command or keys, output, status (the step cards of juni-cli). */
-import { memo, useMemo, useState } from "react";
+import { memo, useContext, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useName } from "../app/me";
 import { artifactPath } from "../protocol/api";
-import type { Outcome, Step } from "../state/item";
+import type { Outcome, Step, StepJob } from "../state/item";
 import { SafeText } from "../text/Code";
 import { CopyButton } from "../text/CopyButton";
 import { editOf } from "../text/file-edit";
 import { changedLine, duration, hostGroups, originLabel, statusLabel, statusSign } from "../text/labels";
+import { earlierLabel, lastLines } from "../text/last-lines";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
 import type { SessionId } from "../wire";
 import { CommandText } from "./CommandText";
 import { FileDiff } from "./FileDiff";
+import { Online } from "./online";
 
 /** Longer output is collapsed at first. */
 const SHOWN_CHARS_MAX = 20_000;
+/** Output up to this length is not measured, because it fits into its box. */
+const FITTING_CHARS_MAX = 240;
+/** Maximum distance from the end at which a box of output keeps following it, in pixels. */
+const NEAR_PX = 24;
+/** Beginning of the result of a call that a user rejected, which is for the model; see `REJECTED_BY_USER` in sysop-core. */
+const REJECTED_BY_USER = "the user rejected this call";
 
 interface Props {
   step: Step;
@@ -32,7 +40,7 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
   return (
     <article
       className={`card step ${step.cardKind} ${tone}`}
-      aria-label={`Step: ${neutralizeLine(step.tool)}`}
+      aria-label={`Call: ${neutralizeLine(step.tool)}`}
     >
       {step.reason && <p className="why">{neutralize(step.reason)}</p>}
       <div className="line">
@@ -42,7 +50,7 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
         <code className="what">
           <CommandText text={step.command} />
         </code>
-        <CopyButton text={step.command} />
+        {step.cardKind !== "tool" && <CopyButton text={step.command} />}
       </div>
       {step.editedFrom !== undefined && (
         <p className="meta">
@@ -60,7 +68,7 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
 /** A pending call is shown in full only in its approval card. */
 function WaitingStep({ step }: { step: Step }) {
   return (
-    <article className="card step waiting" aria-label={`Step: ${neutralizeLine(step.tool)}`}>
+    <article className="card step waiting" aria-label={`Call: ${neutralizeLine(step.tool)}`}>
       <span className="badge waiting">needs approval</span> <code>{neutralizeLine(step.tool)}</code>
     </article>
   );
@@ -70,34 +78,70 @@ function Output({ step }: { step: Step }) {
   const [all, setAll] = useState(false);
   const { outcome } = step;
   const raw = outcome ? withoutExitCode(outcome) : step.tail;
-  if (!raw.trim()) return null;
-  const cut = !all && raw.length > SHOWN_CHARS_MAX;
-  const shown = plainOutput(cut ? raw.slice(-SHOWN_CHARS_MAX) : raw).replace(/\n+$/, "");
+  const missed = !outcome && step.missedOutput;
+  if (!raw.trim() && !missed) return null;
+  // The status line says it, with the name.
+  if (step.decided.state === "rejected" && raw.startsWith(REJECTED_BY_USER)) return null;
+  const { shown, lines, chars } = lastLines(raw, all ? Number.POSITIVE_INFINITY : SHOWN_CHARS_MAX);
+  const text = plainOutput(shown).replace(/\n+$/, "");
   return (
     <>
-      {cut && (
+      {step.skipped > 0 && (
+        <p className="meta">
+          {earlierLabel(step.skippedLines, step.skipped)} not shown until the command ends
+        </p>
+      )}
+      {chars > 0 && (
         <button type="button" className="more" onClick={() => setAll(true)}>
-          Show {raw.length - SHOWN_CHARS_MAX} earlier characters
+          Show {earlierLabel(lines, chars)}
         </button>
       )}
-      {step.skipped > 0 && <p className="meta">{step.skipped} earlier characters not shown</p>}
-      <pre className="output" tabIndex={0} role="group" aria-label="Output" ref={outcome ? undefined : toEnd}>
-        <SafeText text={shown} />
-      </pre>
+      <OutputBox text={missed ? `… earlier output follows when the command ends\n${text}` : text} />
     </>
   );
 }
 
-/** Changes of a call, and the button that undoes them. */
+/** A box of output. It follows its end until the user scrolls up. */
+function OutputBox({ text }: { text: string }) {
+  const box = useRef<HTMLPreElement>(null);
+  const follows = useRef(true);
+  useLayoutEffect(() => {
+    const { current } = box;
+    if (current && follows.current && text.length > FITTING_CHARS_MAX)
+      current.scrollTop = current.scrollHeight;
+  }, [text]);
+  return (
+    <pre
+      className="output"
+      tabIndex={0}
+      role="group"
+      aria-label="Output"
+      ref={box}
+      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+        follows.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+      }}
+    >
+      <SafeText text={text} />
+    </pre>
+  );
+}
+
+/** Changes of a call, and the button that undoes them, unless they are undone. */
 function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
-  const { outcome } = step;
-  const line = outcome ? changedLine(outcome.changed, outcome.undo, outcome.hosts) : "";
+  const { outcome, undone } = step;
+  if (!outcome) return null;
+  const line = changedLine(outcome.changed, undone ? undefined : outcome.undo, outcome.hosts);
   if (!line) return null;
-  const undoable = outcome?.undo === "exact" || outcome?.undo === "partly";
+  const undoable = outcome.undo === "exact" || outcome.undo === "partly";
   return (
     <footer className="status">
       <span>{line}</span>
-      {undoable && (
+      {undone && (
+        <span className="undone">
+          <span aria-hidden="true">↩</span> {undone === "exact" ? "undone" : "partly undone"}
+        </span>
+      )}
+      {undoable && !undone && (
         <button type="button" className="small" onClick={() => undo(step.call)}>
           Undo
         </button>
@@ -113,9 +157,31 @@ function withoutExitCode({ output, exitCode }: Outcome): string {
   return text.endsWith(told) ? text.slice(0, -told.length) : output;
 }
 
-/** Scrolls to the end of growing output. */
-function toEnd(element: HTMLPreElement | null): void {
-  if (element) element.scrollTop = element.scrollHeight;
+function RunningBadge() {
+  const online = useContext(Online);
+  return (
+    <span className="badge running">
+      {online && <span className="spinner" aria-hidden="true" />}
+      {online ? "running" : "last known: running"}
+    </span>
+  );
+}
+
+/** The command went on as a background job, so that its own outcome says nothing about it. */
+function JobBadge({ job: { jobId, status, exitCode } }: { job: StepJob }) {
+  if (status === undefined) {
+    return (
+      <span className="badge running">
+        <span aria-hidden="true">↻</span> running as job {jobId}
+      </span>
+    );
+  }
+  return (
+    <span className={`badge ${status}`}>
+      <span aria-hidden="true">{statusSign(status)}</span> job {jobId}: {statusLabel(status)}
+      {exitCode !== undefined && `, exit code ${exitCode}`}
+    </span>
+  );
 }
 
 function StatusLine({ step, session }: { step: Step; session: SessionId }) {
@@ -133,22 +199,18 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   if (decided.state === "waiting" && !step.started && outcome?.status === "failed") said.push("not run");
   const origin = originLabel(step, nameOf);
   if (origin !== undefined) said.push(origin);
-  const status = outcome?.status ?? (step.started ? "running" : "");
+  const job = outcome?.status === "ok" || outcome?.status === "timeout" ? step.job : undefined;
   return (
     <footer className="status">
-      {outcome && outcome.status !== "rejected" && (
+      {job && <JobBadge job={job} />}
+      {outcome && outcome.status !== "rejected" && !job && (
         <span className={`badge ${outcome.status}`}>
           <span aria-hidden="true">{statusSign(outcome.status)}</span> {statusLabel(outcome.status)}
           {outcome.exitCode !== undefined && `, exit code ${outcome.exitCode}`}
         </span>
       )}
-      {!outcome && status && (
-        <span className={`badge ${status}`}>
-          <span className="spinner" aria-hidden="true" />
-          {status}
-        </span>
-      )}
-      {outcome && outcome.status !== "rejected" && outcome.status !== "unknown" && (
+      {!outcome && step.started && <RunningBadge />}
+      {outcome && outcome.status !== "rejected" && outcome.status !== "unknown" && !job && (
         <span>{duration(outcome.durationMs)}</span>
       )}
       {outcome?.truncated && <span>truncated for the model</span>}

@@ -4,5 +4,6 @@ export { Jobs } from "./Jobs";
 export { PlanCard } from "./PlanCard";
 export { QuestionCard } from "./QuestionCard";
 export { RowList } from "./RowList";
+export { TaskList } from "./TaskList";
 export { UploadDialog } from "./Upload";
 export { Watching } from "./Watching";

@@ -50,7 +50,6 @@ export interface HostEnd {
   durationMs: number;
 }
 
-/** A tool call: request, decision and outcome. */
 /** The server's judgment of a command that a user wrote instead of the proposed one. */
 export interface Assessment {
   preview: readonly string[];
@@ -58,6 +57,14 @@ export interface Assessment {
   findings: readonly Finding[];
 }
 
+/** Background job of a call; the status is undefined while the job runs. */
+export interface StepJob {
+  jobId: number;
+  status: Status | undefined;
+  exitCode: number | undefined;
+}
+
+/** A tool call: request, decision and outcome. */
 export interface Step {
   kind: "step";
   id: string;
@@ -99,12 +106,30 @@ export interface Step {
   started: boolean;
   /** The newest output while it runs; empty afterwards. */
   tail: string;
-  /** Number of characters before `tail`. */
+  /** Number of characters before `tail`, and of line ends among them. */
   skipped: number;
+  skippedLines: number;
+  /** True if the page was not connected when the call began, so that earlier output is not in `tail`. */
+  missedOutput: boolean;
   /** Hosts where the call has ended while it still runs on others. */
   hostsEnded: readonly HostEnd[];
   /** Outcome; undefined while the call runs or waits. */
   outcome: Outcome | undefined;
+  /** The background job that the call started or became. */
+  job: StepJob | undefined;
+  /** Extent to which the call was undone; undefined if it was not. */
+  undone: Reversibility | undefined;
+}
+
+/** One line about an event. */
+export interface Notice {
+  kind: "notice";
+  id: string;
+  /** Backticks enclose what is shown as code. If there is a `by`, the text follows that name. */
+  text: string;
+  weight: "note" | "warning";
+  /** The user who did it. */
+  by?: string;
 }
 
 export type Item =
@@ -114,7 +139,7 @@ export type Item =
   | { kind: "reasoning"; id: string; text: string; state: TextState }
   | Step
   | { kind: "complete"; id: string; text: string }
-  | { kind: "notice"; id: string; text: string; weight: "note" | "warning" }
+  | Notice
   /** The history was cleared; the model does not know earlier items. */
   | { kind: "cleared"; id: string }
   | {

@@ -2,9 +2,12 @@
 import type { Status } from "../wire";
 import type { HostEnd } from "./item";
 
-/** Returns true if the notice says what is done before or after a command; see `tell_progress` in sysop-host. */
+/**
+ * Returns true if the notice says what is done before or after a command; see `tell_progress` in sysop-host. In a
+ * session with several hosts, it begins with the name of one.
+ */
 export function isProgress(text: string): boolean {
-  return /^(saving the state of|restoring|comparing) files( on .+)? …$/.test(text);
+  return /^(.+: )?(saving the state of|restoring|comparing) files( on .+)? …$/.test(text);
 }
 
 /** Returns true if the notice says that a request failed and is tried again; see `retrying` in sysop-core. */

@@ -373,11 +373,11 @@ export class SessionStore {
     );
   }
 
-  /** Requests the undo of a step; its plan is sent as an approval request. */
+  /** Requests the undo of a call; its plan is sent as an approval request. */
   undoStep(call: string): void {
     this.sendCommand(
       { type: "direct", tool: "undo", arguments: { call }, origin: "typed" },
-      "Step not undone",
+      "Call not undone",
     );
   }
 

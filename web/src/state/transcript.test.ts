@@ -161,7 +161,7 @@ describe("a turn", () => {
     ]);
   });
 
-  test("shows no card for a todo list, which is shown as a notice", () => {
+  test("shows no card for a task list, which is shown by itself", () => {
     const messages = log(first, prompt("check the disk", 1), step(1, 1), ends("c9", "todo", "0 of 1 done"));
     expect(kinds(fold(emptyTranscript, messages))).toEqual(["prompt"]);
   });
@@ -379,6 +379,7 @@ describe("a call", () => {
     expect(shown?.tail.length).toBeLessThanOrEqual(LIVE_OUTPUT_MAX);
     expect(shown?.tail.endsWith("49\n")).toBe(true);
     expect((shown?.tail.length ?? 0) + (shown?.skipped ?? 0)).toBe(50 * 4_001 + 90);
+    expect((shown?.tail.split("\n").length ?? 0) - 1 + (shown?.skippedLines ?? 0)).toBe(50);
   });
 
   test("of another tool with an argument `command` is not shown as a command", () => {
@@ -394,7 +395,7 @@ describe("a call", () => {
         ),
       ),
     );
-    expect(step).toMatchObject({ cardKind: "tool", command: 'write_file("f", ...)' });
+    expect(step).toMatchObject({ cardKind: "tool", command: "Write f" });
   });
 
   test("shows on which of several hosts it has ended, however its output is split", () => {
@@ -439,7 +440,7 @@ describe("a call", () => {
     const cardKind = [
       ["send_keys", { keys: "q Enter", reasoning: "leave" }, "send_keys", "q Enter"],
       ["bash", { command: "ls" }, "command", "ls"],
-      ["write_file", { path: "a", content: "b" }, "tool", 'write_file("a", ...)'],
+      ["write_file", { path: "a", content: "b" }, "tool", "Write a"],
       ["mcp__disk__check", { name: "sda", reasoning: "look" }, "tool", 'mcp__disk__check("sda")'],
     ] as const;
     for (const [name, args, look, command] of cardKind) {
@@ -478,7 +479,7 @@ test("a call without a model names who asked for it, before and after its start"
     const step = lastStep(fold(emptyTranscript, log(first, ...messages)));
     return step && [step.command, originLabel(step, (name) => name)];
   };
-  expect(label(begins("typed", "bob"), [asked])).toEqual(["undo step 3", "asked for by bob"]);
+  expect(label(begins("typed", "bob"), [asked])).toEqual(["undo call 3", "asked for by bob"]);
   const started = { ...starts("d1", "run_command", { command: "uptime" }), origin: "typed" };
   expect(label(begins("typed", "bob"), [started])).toEqual(["uptime", "typed by bob"]);
   expect(label(begins("typed"), [started])).toEqual(["uptime", "typed by a user"]);
@@ -705,4 +706,91 @@ test("a notice of work around a command ends with the command's first output, or
   expect(notices(saving, comparing)).toEqual(["comparing files …"]);
   expect(notices(saving, output, comparing, end)).toEqual([]);
   expect(notices(live("notice", { content: "unrelated …" }), output, end)).toEqual(["unrelated …"]);
+  const ofHost = (name: string) =>
+    live("notice", { content: `${name}: saving the state of files on ${name} …` });
+  expect(notices(ofHost("web1"), ofHost("web2"))).toEqual(["web2: saving the state of files on web2 …"]);
+  expect(notices(ofHost("web1"), end)).toEqual([]);
+});
+
+test("a call is undone by its event, also in a later turn, and redone by the undo of its undo", () => {
+  const rm = { command: "rm x" };
+  const changes = { changed: [{ kind: "file", name: "x", how: "removed" }], undo: "exact" };
+  const undo = (id: string, of: string) => [
+    [state("running", 2, 0, { event: "turn_started" })],
+    starts(id, "undo", { step: 1, call: of, records: [] }),
+    { type: "undone", toolCallId: of, step: 1, by: "ada", how: "partly" },
+    { ...ends(id, "undo", ""), ...changes },
+    done(2),
+  ];
+  const begun = [
+    first,
+    prompt("x", 1),
+    reply("", 1, call("c1", "run_command", rm)),
+    starts("c1", "run_command", rm),
+    { ...ends("c1", "run_command", ""), ...changes },
+    done(1),
+  ];
+  const undoneIn = (...events: (object | object[])[]) =>
+    fold(emptyTranscript, log(...events)).items.flatMap((item) =>
+      item.kind === "step" ? [[item.call, item.undone]] : [],
+    );
+  expect(undoneIn(...begun, ...undo("d1", "c1"))).toEqual([
+    ["c1", "partly"],
+    ["d1", undefined],
+  ]);
+  expect(undoneIn(...begun, ...undo("d1", "c1"), ...undo("d2", "d1"))).toEqual([
+    ["c1", undefined],
+    ["d1", "partly"],
+    ["d2", undefined],
+  ]);
+  const failed = { type: "undone", toolCallId: "c1", step: 1, by: "ada", how: "none" };
+  expect(undoneIn(...begun, failed)).toEqual([["c1", undefined]]);
+  // What file tools changed is undone without an event.
+  const files = [starts("d1", "undo", { step: 1, call: "c1", changes: [] }), ends("d1", "undo", "")];
+  expect(undoneIn(...begun, ...files)[0]).toEqual(["c1", "exact"]);
+});
+
+test("a command in the background has the state of its job, also after its turn", () => {
+  const begun = [
+    first,
+    prompt("x", 1),
+    starts("c1", "run_command", df),
+    { type: "job.started", jobId: 1, toolCallId: "c1", command: "df -h", host: "web1" },
+    ends("c1", "run_command", "running as job 1"),
+    done(1),
+  ];
+  const job = (...more: object[]) => lastStep(fold(emptyTranscript, log(...begun, ...more)))?.job;
+  expect(job()).toEqual({ jobId: 1, status: undefined, exitCode: undefined });
+  const ended = { type: "job.finished", jobId: 1, command: "", host: "web1", status: "failed", exitCode: 2 };
+  expect(job(...prompt("y", 2), ended)).toEqual({ jobId: 1, status: "failed", exitCode: 2 });
+});
+
+test("a call that began before the page was connected has missed output until it ends", () => {
+  const hello = live("session.created", { ...opening, seq: undefined, lastSeq: 3 });
+  const events = log(first, prompt("x", 1), starts("c1", "run_command", df));
+  const late = fold(emptyTranscript, [hello, ...events]);
+  expect(lastStep(late)?.missedOutput).toBe(true);
+  const end = { ...ends("c1", "run_command", "all"), sessionId, seq: 4 } as ServerMessage;
+  expect(lastStep(fold(late, [end]))?.missedOutput).toBe(false);
+  const there = fold(emptyTranscript, [{ ...hello, lastSeq: 0 } as ServerMessage, ...events]);
+  expect(lastStep(there)?.missedOutput).toBe(false);
+  // It was there, but lost the connection.
+  expect(lastStep(fold(there, [hello]))?.missedOutput).toBe(true);
+});
+
+test("the task list is kept until the history is cleared, and each change is one line", () => {
+  const tasks = (...states: string[]) => ({
+    type: "todo",
+    items: states.map((word, at) => ({ text: `task ${at + 1}`, state: word })),
+  });
+  const messages = log(first, tasks("active", "pending"), tasks("done", "active"), tasks("done", "done"));
+  const after = fold(emptyTranscript, messages);
+  expect(after.tasks.map(({ state }) => state)).toEqual(["done", "done"]);
+  expect(after.items.map((item) => "text" in item && item.text)).toEqual([
+    "tasks planned: 2",
+    "task done: task 1",
+    "task done: task 2",
+  ]);
+  const cleared = { ...state("idle", 0, 0, { event: "history_cleared" }), sessionId, seq: 9 };
+  expect(fold(after, [cleared as ServerMessage]).tasks).toEqual([]);
 });

@@ -5,7 +5,7 @@
  */
 
 import { callSummary, modeLabel, pauseLabel, typedLabel } from "../text/labels";
-import { logNotice } from "../text/notices";
+import { logNotice, type NoticeLine, taskNotice } from "../text/notices";
 import type {
   ApprovalMode,
   AutoLeft,
@@ -20,6 +20,7 @@ import type {
   ServerMessage,
   SessionState,
   Skill,
+  TodoItem,
   TokenCounts,
   ToolCallRequest,
   ToolEffect,
@@ -93,6 +94,8 @@ export interface Transcript {
   queued: readonly string[];
   /** Commands in the background, oldest first. */
   jobs: readonly Job[];
+  /** The agent's task list. */
+  tasks: readonly TodoItem[];
   /** Skills and custom commands that a prompt may name. */
   skills: readonly Skill[];
   usage: TokenCounts;
@@ -133,6 +136,7 @@ export const emptyTranscript: Transcript = {
   progress: undefined,
   queued: [],
   jobs: [],
+  tasks: [],
   skills: [],
   usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0 },
   seq: 0,
@@ -268,11 +272,12 @@ class TranscriptBuilder {
         next.holder = message.holder;
         return;
       case "terminal.typed":
-        return this.notice(message.seq, typedLabel(message.by, message.typed), "note");
+        return this.notice(message.seq, { text: typedLabel(message.typed), weight: "note", by: message.by });
+      case "todo":
+        return this.tasksChanged(message);
       case "context.compacted":
       case "instructions":
       case "prompt.expanded":
-      case "todo":
       case "job.started":
       case "job.finished":
       case "guard.armed":
@@ -281,9 +286,9 @@ class TranscriptBuilder {
       case "undone": {
         if (message.type === "instructions") next.skills = message.skills ?? [];
         if (message.type === "approval.given") this.given(message.toolCallId, message.by);
+        if (message.type === "undone" && message.how !== "none") this.undone(message.toolCallId, message.how);
         this.jobs(message);
-        const { text, weight } = logNotice(message);
-        return this.notice(message.seq, text, weight);
+        return this.notice(message.seq, logNotice(message));
       }
       case "error":
         if (message.seq !== undefined) next.error = message.message;
@@ -317,8 +322,8 @@ class TranscriptBuilder {
       const item = this.items[at];
       if ((item?.kind === "answer" || item?.kind === "reasoning") && item.state === "streaming") {
         this.items[at] = { ...item, text: item.text + MISSED };
-      } else if (item?.kind === "step" && item.started && !item.outcome && item.tail) {
-        this.items[at] = { ...item, tail: item.tail + MISSED };
+      } else if (item?.kind === "step" && item.started && !item.outcome) {
+        this.items[at] = item.tail ? { ...item, tail: item.tail + MISSED } : { ...item, missedOutput: true };
       }
     }
   }
@@ -353,7 +358,7 @@ class TranscriptBuilder {
     }
     if (message.rules) said.push("rules added from the current config");
     if (facts) this.next.facts = { ...facts, ...change };
-    if (said.length > 0) this.notice(message.seq, said.join("; "), "note");
+    if (said.length > 0) this.notice(message.seq, { text: said.join("; "), weight: "note" });
   }
 
   /** Once several people took part, every prompt shows its sender. */
@@ -547,16 +552,22 @@ class TranscriptBuilder {
       return;
     }
     const askedBy = origin === "model" ? undefined : this.next.direct?.by;
+    // The output of a call is not in the log, so that of a call in the history is known only at its end.
+    const missedOutput = message.seq <= this.next.historyEnd;
     const known = this.change(call, (step) => ({
       ...step,
       arguments: message.arguments,
       origin,
       askedBy,
       started: true,
+      missedOutput,
       decided:
         step.decided.state === "waiting" ? { state: "allowed", by: undefined, session: false } : step.decided,
     }));
-    if (!known) this.put({ ...this.stepOf(call, name, message.arguments), origin, askedBy, started: true });
+    if (!known) {
+      const step = this.stepOf(call, name, message.arguments);
+      this.put({ ...step, origin, askedBy, started: true, missedOutput });
+    }
   }
 
   private output(call: string, piece: string): void {
@@ -571,7 +582,8 @@ class TranscriptBuilder {
       let cut = tail.length - LIVE_OUTPUT_MAX / 2;
       const next = tail.indexOf("\n", cut);
       if (next >= 0 && next - cut < 1_000) cut = next + 1;
-      return { ...step, tail: tail.slice(cut), skipped: step.skipped + cut, hostsEnded };
+      const skippedLines = step.skippedLines + lineEnds(tail.slice(0, cut));
+      return { ...step, tail: tail.slice(cut), skipped: step.skipped + cut, skippedLines, hostsEnded };
     });
   }
 
@@ -584,7 +596,7 @@ class TranscriptBuilder {
       this.items.push({ kind: "complete", id: `complete-${call}`, text: summary });
       return;
     }
-    // The list itself was shown as a notice.
+    // The list is shown by itself, and its changes are notices.
     if (status === "ok" && name === "todo") return;
     const outcome = {
       status,
@@ -604,6 +616,8 @@ class TranscriptBuilder {
       ...step,
       tail: "",
       skipped: 0,
+      skippedLines: 0,
+      missedOutput: false,
       outcome,
       decided: step.decided.state === "waiting" ? (refused ?? step.decided) : step.decided,
     }));
@@ -611,6 +625,32 @@ class TranscriptBuilder {
       const step = this.stepOf(call, name, wanted?.arguments);
       this.put({ ...step, outcome, decided: refused ?? step.decided });
     }
+    if (status === "ok" && name === "undo") this.undoEnded(call);
+  }
+
+  /** An undo of what file tools changed has no event of its own. An undo of an undo redoes the first call. */
+  private undoEnded(call: string): void {
+    const target = (step: Item | undefined) =>
+      step?.kind === "step" && step.tool === "undo" ? textArgument(step.arguments, "call") : undefined;
+    const undone = target(this.items[this.findCall(call)]);
+    if (undone === undefined) return;
+    this.undone(undone, "exact");
+    const redone = target(this.items[this.findCall(undone)]);
+    if (redone !== undefined) this.undone(redone, undefined);
+  }
+
+  private undone(call: string, how: Step["undone"]): void {
+    const at = this.findCall(call);
+    const step = this.items[at];
+    // The event of an undo precedes its end, and knows better what was restored.
+    if (step?.kind !== "step" || (how !== undefined && step.undone !== undefined)) return;
+    this.items[at] = { ...step, undone: how };
+  }
+
+  private tasksChanged({ seq, items }: Extract<ServerMessage, { type: "todo" }>): void {
+    const line = taskNotice(this.next.tasks, items);
+    this.next.tasks = items;
+    this.notice(seq, line);
   }
 
   private jobs(message: ServerMessage): void {
@@ -618,8 +658,14 @@ class TranscriptBuilder {
     if (message.type === "job.started") {
       const { jobId, command, host } = message;
       next.jobs = [...next.jobs.filter((job) => job.jobId !== jobId), { jobId, command, host }];
+      const job = { jobId, status: undefined, exitCode: undefined };
+      this.change(message.toolCallId, (step) => ({ ...step, job }));
     } else if (message.type === "job.finished") {
-      next.jobs = next.jobs.filter((job) => job.jobId !== message.jobId);
+      const { jobId, status, exitCode } = message;
+      next.jobs = next.jobs.filter((job) => job.jobId !== jobId);
+      const at = this.items.findLastIndex((item) => item.kind === "step" && item.job?.jobId === jobId);
+      const step = this.items[at];
+      if (step?.kind === "step") this.items[at] = { ...step, job: { jobId, status, exitCode } };
     }
   }
 
@@ -651,13 +697,13 @@ class TranscriptBuilder {
       case "paused":
         if (message.pauseReason && message.pauseReason !== "asked") {
           const detail = message.pauseDetail ? `: ${message.pauseDetail}` : "";
-          this.notice(message.seq, pauseLabel(message.pauseReason) + detail, "warning");
+          this.notice(message.seq, { text: pauseLabel(message.pauseReason) + detail, weight: "warning" });
         }
         return;
       case "compacted":
         if (message.keptMessages !== undefined) {
           const text = `context trimmed: sending only the last ${message.keptMessages} messages`;
-          this.notice(message.seq, text, "note");
+          this.notice(message.seq, { text, weight: "note" });
         }
         return;
       case "history_cleared":
@@ -673,6 +719,7 @@ class TranscriptBuilder {
     this.items.push({ kind: "cleared", id });
     this.next.turnStart = this.items.length;
     this.next.lastPrompt = undefined;
+    this.next.tasks = [];
   }
 
   private turnEnds(metadata: Extract<ServerMessage, { type: "assistant.done" }>["metadata"]): void {
@@ -713,8 +760,8 @@ class TranscriptBuilder {
     if (at >= 0) this.items.splice(at, 1);
   }
 
-  private notice(seq: number, text: string, weight: "note" | "warning"): void {
-    this.items.push({ kind: "notice", id: `notice-${seq}`, text, weight });
+  private notice(seq: number, line: NoticeLine): void {
+    this.items.push({ kind: "notice", id: `notice-${seq}`, ...line });
   }
 
   private effectOf(name: string): ToolEffect | undefined {
@@ -758,8 +805,12 @@ class TranscriptBuilder {
       started: false,
       tail: "",
       skipped: 0,
+      skippedLines: 0,
+      missedOutput: false,
       hostsEnded: [],
       outcome: undefined,
+      job: undefined,
+      undone: undefined,
     };
   }
 
@@ -778,6 +829,11 @@ class TranscriptBuilder {
     return true;
   }
 
+  /** Searches all items, because a call may be undone much later. */
+  private findCall(call: string): number {
+    return this.items.findLastIndex((item) => item.kind === "step" && item.call === call);
+  }
+
   /** Searches the items of the turn only, because earlier ones do not change any more. */
   private find(id: string): number {
     for (let at = this.items.length - 1; at >= this.next.turnStart; at -= 1) {
@@ -785,6 +841,10 @@ class TranscriptBuilder {
     }
     return -1;
   }
+}
+
+function lineEnds(text: string): number {
+  return text.split("\n").length - 1;
 }
 
 function textArgument(args: unknown, name: string): string | undefined {

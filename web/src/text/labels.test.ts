@@ -3,6 +3,7 @@ import type { HostOutcome } from "../wire";
 import {
   approvalWords,
   boundsLabel,
+  type CodePhrase,
   callSummary,
   changedLine,
   coversShown,
@@ -12,6 +13,8 @@ import {
   hostGroups,
   progressLabel,
   shortTime,
+  typedLabel,
+  undoneWhat,
 } from "./labels";
 
 test("a countdown is written as in the other front ends", () => {
@@ -32,17 +35,41 @@ test("a change of a file is applied, and a command is run", () => {
   const write = { tool: "write_file", arguments: { path: "a", content: "" } };
   expect(approvalWords(write).yes).toBe("Apply");
   expect(approvalWords({ tool: "bash", arguments: { command: "ls" } }).yes).toBe("Run");
-  expect(approvalWords({ tool: "undo", arguments: { step: 1 } }).yes).toBe("Run");
+  const undo = (args: object) => approvalWords({ tool: "undo", arguments: args });
+  expect(undo({ step: 1 })).toEqual({ question: "Undo call 1", yes: "Undo" });
+  expect(undo({ step: 1, undoes: "rm -r x\nls" }).question).toBe("Undo rm -r x\\nls");
+  expect(undo({ changes: [{ path: "a" }] }).question).toBe("Undo the last change of files: a");
+  expect(undoneWhat({ undoes: "x".repeat(90) }).code).toBe(`${"x".repeat(80)}…`);
 });
 
 test("the scope of a proposal repeats a short command, and means a long one that is shown", () => {
-  const scope = (command: string, shown = command) => coversShown({ exact: { command } }, shown);
-  expect(scope("ls")).toBe("exactly `ls` in this directory");
+  const said = ({ before, code, after }: CodePhrase) => [before, code, after].filter(Boolean).join(" ");
+  const scope = (command: string, shown = command) => said(coversShown({ exact: { command } }, shown));
+  expect(coversShown({ exact: { command: "ls" } }, "ls")).toEqual({
+    before: "exactly",
+    code: "ls",
+    after: "in this directory",
+  });
   for (const long of ["x".repeat(81), "ls\nls"]) {
     expect(scope(long)).toBe("this exact command in this directory");
     expect(scope(long, "other")).toContain(long.slice(0, 2));
   }
-  expect(coversShown({ tool: { name: "edit_file" } }, "x".repeat(99))).toContain("any edit_file call");
+  expect(said(coversShown({ tool: { name: "edit_file" } }, "x".repeat(99)))).toContain(
+    "any call of edit_file",
+  );
+});
+
+test("a call of a file tool is named by its path", () => {
+  expect(callSummary("edit_file", { path: "app/nginx.conf", old_string: "a" })).toBe("Edit app/nginx.conf");
+  expect(callSummary("write_file", { path: "a\nb" })).toBe("Write a\\nb");
+  expect(callSummary("edit_file", { path: 1 })).toBe("edit_file(1)");
+  expect(callSummary("deploy", { path: "a", to: "b" })).toBe('deploy("a", ...)');
+});
+
+test("input into the terminal is a phrase that follows a name", () => {
+  expect(typedLabel({ activity: { keys: 1, seconds: 2 } })).toBe("used the terminal: 1 key in 2 s");
+  expect(typedLabel({ secret: { prompt: "Password: " } })).toBe("entered a password for “Password:”");
+  expect(typedLabel({ answer: { prompt: "ok?", text: "yes" } })).toBe("answered “ok?”: yes");
 });
 
 test("an undo names its files, as in the core", () => {
@@ -50,8 +77,8 @@ test("an undo names its files, as in the core", () => {
   const files = (...paths: string[]) => paths.map((path) => ({ path }));
   const two = files("etc/a.conf", "b\n.txt", "etc/a.conf");
   expect(undo({ changes: two })).toBe("undo the last change of files: etc/a.conf, b\\n.txt");
-  expect(undo({ step: 3, changes: files("a", "b", "c", "d", "e") })).toBe("undo step 3: a, b, c and 2 more");
-  expect(undo({ step: 2, records: [] })).toBe("undo step 2");
+  expect(undo({ step: 3, changes: files("a", "b", "c", "d", "e") })).toBe("undo call 3: a, b, c and 2 more");
+  expect(undo({ step: 2, records: [] })).toBe("undo call 2");
   for (const odd of [null, undefined, {}, { changes: "a" }, { changes: [null, { path: 1 }] }]) {
     expect(undo(odd)).toBe("undo the last change of files");
   }

@@ -1,4 +1,4 @@
-/** Messages for events; identical to the messages of `sysop_core::ui_text`, so that all front ends agree. */
+/** Messages for events; those that all front ends show are identical to the messages of `sysop_core::ui_text`. */
 import type { Step } from "../state/item";
 import type { ModelProgress } from "../state/transcript";
 import type {
@@ -188,29 +188,40 @@ export function asksAlways(risk: string | undefined): boolean {
   return risk === "reads_secret" || risk === "dangerous" || risk === "lockout";
 }
 
+/** A phrase around a command, which is shown as code. */
+export interface CodePhrase {
+  before: string;
+  code: string;
+  after: string;
+}
+
 /** Scope of "for this session". */
-export function covers(grant: Grant): string {
-  if ("exact" in grant) return neutralizeLine(`exactly \`${grant.exact.command}\` in this directory`);
+export function covers(grant: Grant): CodePhrase {
+  const here = "in this directory";
+  const phrase = (before: string, code: string, after: string): CodePhrase => ({
+    before,
+    code: neutralizeLine(code),
+    after,
+  });
+  if ("exact" in grant) return phrase("exactly", grant.exact.command, here);
   if ("program" in grant) {
     const { program, subcommand } = grant.program;
-    return neutralizeLine(
-      subcommand
-        ? `any simple \`${program} ${subcommand} …\` in this directory`
-        : `any simple \`${program} …\` in this directory`,
-    );
+    return phrase("any simple", subcommand ? `${program} ${subcommand} …` : `${program} …`, here);
   }
-  if ("tool" in grant) return neutralizeLine(`any ${grant.tool.name} call here, except on protected files`);
-  return "as described by the server";
+  if ("tool" in grant) return phrase("any call of", grant.tool.name, "here, except on protected files");
+  return phrase("as described by the server", "", "");
 }
 
 /** Maximum characters of a command that the scope of a proposal repeats. */
 const REPEATED_CHARS_MAX = 80;
 
 /** Scope of "for this session" on a card that shows the command, so that a long one need not be repeated. */
-export function coversShown(grant: Grant, shown: string): string {
+export function coversShown(grant: Grant, shown: string): CodePhrase {
   const repeats = "exact" in grant && grant.exact.command === shown;
   const long = shown.length > REPEATED_CHARS_MAX || shown.includes("\n");
-  return repeats && long ? "this exact command in this directory" : covers(grant);
+  return repeats && long
+    ? { before: "this exact command in this directory", code: "", after: "" }
+    : covers(grant);
 }
 
 export function statusLabel(status: Status): string {
@@ -252,24 +263,23 @@ export function modeLabel(mode: Mode): string {
     : "mode set to agent: tools are available from the next turn";
 }
 
-/** Describes a user's input into the terminal. */
-export function typedLabel(by: string, typed: TypedInput): string {
+/** Describes a user's input into the terminal, as a phrase that follows the user's name. */
+export function typedLabel(typed: TypedInput): string {
   const short = (prompt: string) => {
     const line = neutralizeLine(prompt.trim().split("\n").at(-1)?.trim() ?? "");
     return line.length > 60 ? `${line.slice(0, 60)}…` : line;
   };
-  const who = neutralizeLine(by);
   if ("activity" in typed) {
     const { keys, seconds } = typed.activity;
-    return `${who} used the terminal: ${keys} ${keys === 1 ? "key" : "keys"} in ${seconds} s`;
+    return `used the terminal: ${keys} ${keys === 1 ? "key" : "keys"} in ${seconds} s`;
   }
-  if ("keys" in typed) return `${who} typed into the terminal: ${neutralizeLine(typed.keys.text)}`;
-  if ("secret" in typed && typed.secret.prompt.trim() === "") return `${who}: [password entered]`;
-  if ("secret" in typed) return `${who} answered \`${short(typed.secret.prompt)}\`: [password entered]`;
+  if ("keys" in typed) return `typed into the terminal: ${neutralizeLine(typed.keys.text)}`;
+  if ("secret" in typed && typed.secret.prompt.trim() === "") return "entered a password";
+  if ("secret" in typed) return `entered a password for “${short(typed.secret.prompt)}”`;
   if ("answer" in typed) {
-    return `${who} answered \`${short(typed.answer.prompt)}\`: ${neutralizeLine(typed.answer.text)}`;
+    return `answered “${short(typed.answer.prompt)}”: ${neutralizeLine(typed.answer.text)}`;
   }
-  return `${who} typed into the terminal`;
+  return "typed into the terminal";
 }
 
 /** Name of the host that commands run on. */
@@ -382,9 +392,29 @@ const SHORT_ARGUMENT_CHARS_MAX = 60;
 /** Names of the argument in which the model gives its reason for a call. */
 const REASONS = ["reason", "reasoning"];
 
-/** Formats a call in one line, as in `edit_file("src/main.py", ...)`. The model's reason is not counted as an argument. */
+/** Tools whose call is described by its path alone. */
+const FILE_VERBS: Record<string, string> = {
+  read_file: "Read",
+  write_file: "Write",
+  write_file_chunk: "Write",
+  edit_file: "Edit",
+  view_image: "View",
+};
+
+function pathOf(args: unknown): string | undefined {
+  const { path } = (args ?? {}) as { path?: unknown };
+  return typeof path === "string" && path !== "" ? path : undefined;
+}
+
+/**
+ * Formats a call in one line: `Edit src/main.py`, and for tools that the page does not know `deploy("web", ...)`. The
+ * model's reason is not counted as an argument.
+ */
 export function callSummary(name: string, args: unknown): string {
   if (name === "undo") return undoSummary(args);
+  const path = pathOf(args);
+  const verb = FILE_VERBS[name];
+  if (verb !== undefined && path !== undefined) return neutralizeLine(`${verb} ${path}`);
   if (typeof args !== "object" || args === null || Array.isArray(args)) return neutralizeLine(`${name}(...)`);
   const values = Object.entries(args).flatMap(([key, value]) => (REASONS.includes(key) ? [] : [value]));
   const written = values.length > 0 ? (JSON.stringify(values[0]) ?? "") : "";
@@ -396,10 +426,10 @@ export function callSummary(name: string, args: unknown): string {
 /** Maximum number of files that the text of an undo names. */
 const FILES_NAMED_MAX = 3;
 
-/** An undo: the step or the last change, and the files that it restores, without the ids that it carries. */
+/** An undo: the call or the last change, and the files that it restores, without the ids that it carries. */
 function undoSummary(args: unknown): string {
   const { step, changes } = (args ?? {}) as { step?: unknown; changes?: unknown };
-  const what = typeof step === "number" ? `undo step ${step}` : "undo the last change of files";
+  const what = typeof step === "number" ? `undo call ${step}` : "undo the last change of files";
   const paths = (Array.isArray(changes) ? changes : []).map(
     (change) => (change as { path?: unknown } | null)?.path,
   );
@@ -409,11 +439,27 @@ function undoSummary(args: unknown): string {
   return `${what}: ${files.slice(0, FILES_NAMED_MAX).map(neutralizeLine).join(", ")}${more}`;
 }
 
-/** Question and answer of a proposal: a file tool applies a change, everything else is run. */
+/** The command whose changes an undo reverts, or else a phrase for them. */
+export function undoneWhat(args: unknown): CodePhrase {
+  const { undoes } = (args ?? {}) as { undoes?: unknown };
+  if (typeof undoes === "string" && undoes) {
+    const line = neutralizeLine(undoes.trim());
+    const cut = line.length > REPEATED_CHARS_MAX ? `${line.slice(0, REPEATED_CHARS_MAX)}…` : line;
+    return { before: "", code: cut, after: "" };
+  }
+  const before = undoSummary(args).slice("undo ".length);
+  return { before, code: "", after: "" };
+}
+
+/** Question and answer of a proposal: a file tool applies a change, an undo undoes one, everything else is run. */
 export function approvalWords({ tool, arguments: args }: Pick<Step, "tool" | "arguments">): {
   question: string;
   yes: string;
 } {
+  if (tool === "undo") {
+    const { before, code } = undoneWhat(args);
+    return { question: `Undo ${code || before}`, yes: "Undo" };
+  }
   return editOf(tool, args)
     ? { question: "Apply this change", yes: "Apply" }
     : { question: "Approve this command", yes: "Run" };

@@ -1,17 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { emptyTranscript, fold } from "../state/transcript";
-import type { ServerMessage } from "../wire";
+import type { ServerMessage, TodoItem } from "../wire";
+import { type NoticeLine, taskNotice } from "./notices";
 
 const sessionId = "s";
 
 /** Returns the only line for a message. */
-function line(message: object): { text: string; weight: string } {
+function line(message: object): NoticeLine {
   const { items } = fold(emptyTranscript, [{ sessionId, seq: 5, ...message } as ServerMessage]);
   expect(items).toHaveLength(1);
   const [item] = items;
   if (item?.kind !== "notice") throw new Error("it is no notice");
   expect(item.id).toBe("notice-5");
-  return { text: item.text, weight: item.weight };
+  const { kind: _, id: __, ...line } = item;
+  return line;
 }
 
 describe("a message without an item of its own is one line", () => {
@@ -59,21 +61,15 @@ describe("a message without an item of its own is one line", () => {
     );
   });
 
-  test("todo", () => {
-    const items = [
-      { text: "look", state: "done" },
-      { text: "clean\nup", state: "active" },
-      { text: "tell", state: "pending" },
-    ];
-    expect(line({ type: "todo", items }).text).toBe("todo: 1 of 3 done\n[x] look\n[>] clean\\nup\n[ ] tell");
-    const many = Array.from({ length: 30 }, () => ({ text: "x", state: "pending" }));
-    expect(line({ type: "todo", items: many }).text).toMatch(/\n… and 10 more$/);
-    expect(line({ type: "todo", items: [] }).text).toBe("todo list cleared");
+  test("the first task list", () => {
+    const items = [{ text: "look", state: "active" }];
+    expect(line({ type: "todo", items }).text).toBe("tasks planned: 1");
+    expect(line({ type: "todo", items: [] }).text).toBe("task list cleared");
   });
 
   test("job.started", () => {
     const message = { type: "job.started", jobId: 3, toolCallId: "c", host: "web1" };
-    expect(line({ ...message, command: "make" }).text).toBe("job 3 started on web1: make");
+    expect(line({ ...message, command: "make" }).text).toBe("job 3 started on web1: `make`");
     expect(line({ ...message, command: "x".repeat(500) }).text.length).toBeLessThan(150);
   });
 
@@ -98,21 +94,35 @@ describe("a message without an item of its own is one line", () => {
   });
 
   test("approval.given", () => {
-    expect(line({ type: "approval.given", toolCallId: "c", by: "ada", needed: 2 }).text).toBe(
-      "ada approved c; 2 approvals by different people are required",
-    );
+    const given = { type: "approval.given", toolCallId: "c", by: "ada" };
+    expect(line({ ...given, needed: 2 })).toEqual({
+      text: "allowed it; another person must allow it, too",
+      weight: "note",
+      by: "ada",
+    });
+    expect(line({ ...given, needed: 3 }).text).toBe("allowed it; 3 different people must allow it in all");
   });
 
   test("undone", () => {
     const message = { type: "undone", toolCallId: "c", step: 3, by: "ada" };
-    expect(line({ ...message, how: "exact" })).toEqual({ text: "ada undid step 3", weight: "note" });
+    expect(line({ ...message, how: "exact" })).toEqual({ text: "undid call 3", weight: "note", by: "ada" });
     expect(line({ ...message, how: "partly" }).weight).toBe("warning");
-    expect(line({ ...message, how: "none" }).text).toBe("ada could not undo step 3");
-    expect(line({ ...message, step: undefined, how: "exact" }).text).toBe("ada undid an earlier step");
+    expect(line({ ...message, how: "none" }).text).toBe("could not undo call 3");
+    expect(line({ ...message, step: undefined, how: "exact" }).text).toBe("undid an earlier call");
   });
 
   test("control characters are escaped", () => {
     const text = line({ type: "guard.armed", toolCallId: "c", host: "\u001b[2Jweb\u202e1", seconds: 1 }).text;
     expect(text).not.toMatch(/[\u001b\u202e]/);
   });
+});
+
+test("a change of the task list is one line: what was done, or what began, or how far it is", () => {
+  const list = (...states: TodoItem["state"][]) => states.map((state, at) => ({ text: `t${at}`, state }));
+  const said = (before: TodoItem[], after: TodoItem[]) => taskNotice(before, after).text;
+  const begun = list("active", "pending", "pending");
+  expect(said(begun, list("done", "active", "pending"))).toBe("task done: t0");
+  expect(said(begun, list("done", "done", "pending"))).toBe("tasks done: t0; t1");
+  expect(said(begun, list("pending", "active", "pending"))).toBe("task started: t1");
+  expect(said(begun, list("active"))).toBe("tasks changed: 0/1 done");
 });

@@ -1,5 +1,7 @@
-/** Lines for messages that have no item of their own; the same lines as in `sysop_core::transcript::event_notice`. */
-import type { ServerMessage } from "../wire";
+/** Lines for messages that have no item of their own; like those of `sysop_core::transcript::event_notice`. */
+import type { Notice } from "../state/item";
+import type { ServerMessage, TodoItem } from "../wire";
+import { codeSpan } from "./CodeSpans";
 import { fileSize, statusLabel, tokens } from "./labels";
 import { neutralizeLine } from "./neutralize";
 
@@ -13,7 +15,6 @@ type NoticeMessage = Extract<
       | "context.compacted"
       | "instructions"
       | "prompt.expanded"
-      | "todo"
       | "job.started"
       | "job.finished"
       | "guard.armed"
@@ -23,13 +24,11 @@ type NoticeMessage = Extract<
   }
 >;
 
-interface Notice {
-  text: string;
-  weight: "note" | "warning";
-}
+/** A line without its place in the transcript. */
+export type NoticeLine = Pick<Notice, "text" | "weight" | "by">;
 
 /** Returns the line for a message, with the weight `warning` if a user should check something. */
-export function logNotice(message: NoticeMessage): Notice {
+export function logNotice(message: NoticeMessage): NoticeLine {
   switch (message.type) {
     case "context.compacted":
       return note(contextCompacted(message));
@@ -37,10 +36,10 @@ export function logNotice(message: NoticeMessage): Notice {
       return instructions(message);
     case "prompt.expanded":
       return note(promptExpanded(message));
-    case "todo":
-      return note(todo(message.items));
     case "job.started":
-      return note(`job ${message.jobId} started on ${safe(message.host)}: ${short(message.command)}`);
+      return note(
+        `job ${message.jobId} started on ${safe(message.host)}: ${codeSpan(short(message.command))}`,
+      );
     case "job.finished":
       return jobFinished(message);
     case "guard.armed":
@@ -50,21 +49,15 @@ export function logNotice(message: NoticeMessage): Notice {
     case "guard.ended":
       return guardEnded(message);
     case "approval.given":
-      return note(
-        `${safe(message.by)} approved ${safe(message.toolCallId)}; ${message.needed} approvals by different people are required`,
-      );
+      return { ...note(approvalGiven(message.needed)), by: message.by };
     case "undone":
       return undone(message);
   }
 }
 
-/** Maximum items of a todo list to show. */
-const ITEMS_MAX = 20;
-const MARKS = { pending: " ", active: ">", done: "x" };
-
 const safe = neutralizeLine;
-const note = (text: string): Notice => ({ text, weight: "note" });
-const warning = (text: string): Notice => ({ text, weight: "warning" });
+const note = (text: string): NoticeLine => ({ text, weight: "note" });
+const warning = (text: string): NoticeLine => ({ text, weight: "warning" });
 
 function contextCompacted(message: Extract<NoticeMessage, { type: "context.compacted" }>): string {
   const messages = message.replacedMessages ?? 0;
@@ -77,7 +70,7 @@ function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}, `;
 }
 
-function instructions(message: Extract<NoticeMessage, { type: "instructions" }>): Notice {
+function instructions(message: Extract<NoticeMessage, { type: "instructions" }>): NoticeLine {
   const read = message.files.map(({ path, sent, bytes }) => {
     const cut = sent < bytes ? `, truncated to ${fileSize(sent)}` : "";
     return `${short(path)} (${fileSize(bytes)}${cut})`;
@@ -105,22 +98,40 @@ function promptExpanded(message: Extract<NoticeMessage, { type: "prompt.expanded
   return `prompt expanded (${size}${commands})`;
 }
 
-function todo(items: Extract<NoticeMessage, { type: "todo" }>["items"]): string {
-  if (items.length === 0) return "todo list cleared";
-  const done = items.filter(({ state }) => state === "done").length;
-  const list = items.slice(0, ITEMS_MAX).map(({ text, state }) => `\n[${MARKS[state]}] ${short(text)}`);
-  const more = items.length > ITEMS_MAX ? `\n… and ${items.length - ITEMS_MAX} more` : "";
-  return `todo: ${done} of ${items.length} done${list.join("")}${more}`;
+/** Returns the line for a new list of tasks: what was done, or else what has begun, or else how far the list is. */
+export function taskNotice(before: readonly TodoItem[], after: readonly TodoItem[]): NoticeLine {
+  if (after.length === 0) return note("task list cleared");
+  const became = (state: TodoItem["state"]) => {
+    const known = new Set(before.filter((item) => item.state === state).map(({ text }) => text));
+    return after.filter((item) => item.state === state && !known.has(item.text)).map(({ text }) => text);
+  };
+  const [done, active] = [became("done"), became("active")];
+  if (before.length === 0) return note(`tasks planned: ${after.length}`);
+  if (done.length > 0)
+    return note(`${done.length === 1 ? "task" : "tasks"} done: ${done.map(short).join("; ")}`);
+  if (active.length > 0) return note(`task started: ${active.map(short).join("; ")}`);
+  return note(`tasks changed: ${taskCount(after)} done`);
 }
 
-function jobFinished(message: Extract<NoticeMessage, { type: "job.finished" }>): Notice {
+/** Returns the done and all tasks: `2/3`. */
+export function taskCount(tasks: readonly TodoItem[]): string {
+  return `${tasks.filter(({ state }) => state === "done").length}/${tasks.length}`;
+}
+
+function approvalGiven(needed: number): string {
+  return needed === 2
+    ? "allowed it; another person must allow it, too"
+    : `allowed it; ${needed} different people must allow it in all`;
+}
+
+function jobFinished(message: Extract<NoticeMessage, { type: "job.finished" }>): NoticeLine {
   const { jobId, status, exitCode } = message;
   if (status === "unknown") return warning(`job ${jobId}: outcome unknown`);
   const code = exitCode === undefined ? "" : `, exit code ${exitCode}`;
   return note(`job ${jobId} ended: ${statusLabel(status)}${code}`);
 }
 
-function guardEnded(message: Extract<NoticeMessage, { type: "guard.ended" }>): Notice {
+function guardEnded(message: Extract<NoticeMessage, { type: "guard.ended" }>): NoticeLine {
   const host = safe(message.host);
   switch (message.how) {
     case "confirmed":
@@ -132,16 +143,16 @@ function guardEnded(message: Extract<NoticeMessage, { type: "guard.ended" }>): N
   }
 }
 
-function undone(message: Extract<NoticeMessage, { type: "undone" }>): Notice {
-  const by = safe(message.by);
-  const step = message.step === undefined ? "an earlier step" : `step ${message.step}`;
+function undone(message: Extract<NoticeMessage, { type: "undone" }>): NoticeLine {
+  const { by } = message;
+  const call = message.step === undefined ? "an earlier call" : `call ${message.step}`;
   switch (message.how) {
     case "exact":
-      return note(`${by} undid ${step}`);
+      return { ...note(`undid ${call}`), by };
     case "partly":
-      return warning(`${by} partly undid ${step}; check the rest`);
+      return { ...warning(`partly undid ${call}; check the rest`), by };
     default:
-      return warning(`${by} could not undo ${step}`);
+      return { ...warning(`could not undo ${call}`), by };
   }
 }
 

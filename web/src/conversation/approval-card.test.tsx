@@ -1,0 +1,122 @@
+// @vitest-environment happy-dom
+import { createRoot, type Root } from "react-dom/client";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { SessionLink } from "../protocol/session-link";
+import type { Step } from "../state/item";
+import { SessionStore } from "../state/session-store";
+import { emptyTranscript, fold, pendingApproval } from "../state/transcript";
+import type { ServerMessage } from "../wire";
+import { ApprovalCard } from "./ApprovalCard";
+
+let root: Root;
+let store: SessionStore;
+const leave = vi.fn();
+
+beforeEach(() => {
+  sessionStorage.clear();
+  store = new SessionStore("s", new SessionLink("s"));
+  root = createRoot(document.body.appendChild(document.createElement("div")));
+});
+afterEach(() => {
+  root.unmount();
+  document.body.replaceChildren();
+  vi.restoreAllMocks();
+  leave.mockReset();
+});
+
+/** Returns a proposal after an assessment of these edits. */
+function proposed(name: string, args: object, more: object = {}, edits: string[] = []): Step {
+  const request = {
+    type: "approval.request",
+    toolCallId: "c",
+    name,
+    arguments: args,
+    reason: "",
+    risk: "changes",
+  };
+  const assessed = edits.map((command) => ({
+    type: "approval.preview",
+    toolCallId: "c",
+    command,
+    preview: [],
+    risk: "changes",
+  }));
+  const messages = [{ command: "", ...request, ...more }, ...assessed].map((message) => ({
+    sessionId: "s",
+    seq: 1,
+    ...message,
+  }));
+  const step = pendingApproval(fold(emptyTranscript, messages as unknown as ServerMessage[]));
+  if (!step) throw new Error("nothing is proposed");
+  return { ...step, effect: name === "bash" ? "command" : undefined };
+}
+
+async function draw(step: Step): Promise<HTMLElement> {
+  root.render(<ApprovalCard store={store} step={step} host="web1" online sent={false} leave={leave} />);
+  return (await vi.waitUntil(() => document.querySelector(".review"), { timeout: 10_000 })) as HTMLElement;
+}
+
+const button = (start: string) =>
+  [...document.querySelectorAll("button")].find(({ textContent }) => textContent?.startsWith(start));
+const field = () =>
+  vi.waitUntil(() => document.querySelector<HTMLTextAreaElement>(".field"), { timeout: 10_000 });
+
+async function write(text: string): Promise<HTMLTextAreaElement> {
+  const box = (await field()) as HTMLTextAreaElement;
+  box.value = text;
+  box.dispatchEvent(new Event("input", { bubbles: true }));
+  await vi.waitUntil(() => box.value === text);
+  return box;
+}
+
+function press(box: Element, key: string, more: KeyboardEventInit = {}): boolean {
+  return box.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
+}
+
+test("in an edit of several lines, Enter is a new line and Ctrl+Enter runs", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  await draw(proposed("bash", { command: "a" }, { command: "a" }, ["b\nc"]));
+  button("Edit")?.click();
+  const box = await write("b\nc");
+  await vi.waitUntil(() => button("Run edited")?.textContent === "Run edited Ctrl+Enter", {
+    timeout: 10_000,
+  });
+  expect(press(box, "Enter")).toBe(true);
+  expect(decide).not.toHaveBeenCalled();
+  expect(press(box, "Enter", { ctrlKey: true })).toBe(false);
+  expect(decide).toHaveBeenCalledWith("c", "allow", { command: "b\nc" });
+});
+
+test("an edit and a reason that were left are there again on the same card", async () => {
+  await draw(proposed("bash", { command: "a" }, { command: "a" }));
+  button("Edit")?.click();
+  press(await write("a -v"), "Escape");
+  await vi.waitUntil(() => button("Reject"), { timeout: 10_000 });
+  button("Reject")?.click();
+  press(await write("too risky"), "Escape");
+  await vi.waitUntil(() => button("Edit"), { timeout: 10_000 });
+  button("Edit")?.click();
+  expect(((await field()) as HTMLTextAreaElement).value).toBe("a -v");
+  press((await field()) as Element, "Escape");
+  await vi.waitUntil(() => button("Reject"), { timeout: 10_000 });
+  button("Reject")?.click();
+  expect(((await field()) as HTMLTextAreaElement).value).toBe("too risky");
+});
+
+test("a click on Run gives the focus to the prompt", async () => {
+  vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  await draw(proposed("bash", { command: "a" }, { command: "a" }));
+  button("Run")?.click();
+  expect(leave).toHaveBeenCalledOnce();
+});
+
+test("an undo is asked for by its command and its plan, and its arguments are details", async () => {
+  const args = { step: 5, call: "call_x", records: [{ id: "r" }], undoes: "rm -rf build" };
+  const plan = ["restore build/a"];
+  const card = await draw(proposed("undo", args, { command: "undo step 5", preview: plan }));
+  expect(card.querySelector("header")?.textContent).toMatch(/^Undo rm -rf build\?/);
+  expect(card.querySelector("#review-what")?.textContent).toBe("restore build/a");
+  expect(card.querySelector("details")?.textContent).toContain("call_x");
+  card.querySelector("details")?.remove();
+  expect(card.textContent).not.toMatch(/call_x|records|step/);
+});
