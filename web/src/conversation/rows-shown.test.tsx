@@ -1,0 +1,83 @@
+import { renderToString } from "preact-render-to-string";
+import { expect, test } from "vitest";
+import { MeContext } from "../app/me";
+import type { Item } from "../state/item";
+import { emptyTranscript, fold } from "../state/transcript";
+import type { ServerMessage } from "../wire";
+import { Online } from "./online";
+import { RowView } from "./RowView";
+
+const nothing = () => undefined;
+const owner = { name: "laptop", operate: true, decide: true };
+const guest = { name: "laptop", operate: false, decide: false };
+
+/** Returns the text of the row of the last item, or of an earlier one. */
+function shown(messages: object[], { me = owner, online = true, at = -1 } = {}): string {
+  const all = messages.map((message, seq) => ({ sessionId: "s", seq: seq + 1, ...message }));
+  const { items } = fold(emptyTranscript, all as unknown as ServerMessage[]);
+  const item = items.at(at) as Item;
+  const html = renderToString(
+    <MeContext value={me}>
+      <Online value={online}>
+        <RowView row={{ kind: "item", id: item.id, item }} session="s" showAll={nothing} undo={nothing} />
+      </Online>
+    </MeContext>,
+  );
+  return html
+    .replace(/<[^>]*>/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
+}
+
+const call = { toolCallId: "c", name: "bash", arguments: { command: "rm x" } };
+const asked = { type: "approval.request", ...call, command: "rm x", reason: "", risk: "changes" };
+const runs = { type: "tool.call", ...call, origin: "model" };
+const ends = { type: "tool.finished", toolCallId: "c", name: "bash", status: "ok", exitCode: 0, output: "" };
+
+test("a rejection is told once, with the name of who rejected it, and a guest did nothing", () => {
+  const closed = { type: "approval.closed", toolCallId: "c", decision: "reject", by: "laptop", reason: "no" };
+  const output = "the user rejected this call; nothing ran. Reason: no";
+  const rejected = [asked, closed, { ...ends, status: "rejected", exitCode: undefined, output }];
+  expect(shown(rejected)).toContain("rejected by you: no");
+  expect(shown(rejected)).not.toContain("the user rejected");
+  expect(shown(rejected, { me: guest })).toContain("rejected by laptop: no");
+});
+
+test("a notice about the viewer says you", () => {
+  const typed = { type: "terminal.typed", by: "laptop", typed: { activity: { keys: 2, seconds: 1 } } };
+  expect(shown([typed])).toBe("You used the terminal: 2 keys in 1 s");
+  expect(shown([typed], { me: { ...owner, name: "bob" } })).toBe("laptop used the terminal: 2 keys in 1 s");
+});
+
+test("without a connection, a call was running when it was last seen", () => {
+  expect(shown([runs])).toMatch(/ running$/);
+  expect(shown([runs], { online: false })).toMatch(/ last known: running$/);
+});
+
+test("a command that goes on in the background is running, not ok", () => {
+  const started = { type: "job.started", jobId: 1, toolCallId: "c", command: "rm x", host: "web1" };
+  expect(shown([runs, started, ends], { at: 0 })).toContain("running as job 1");
+  expect(shown([runs, started, ends], { at: 0 })).not.toContain("ok");
+});
+
+test("output that was printed before the page was opened is announced", () => {
+  const hello = { type: "session.created", seq: undefined, lastSeq: 9, tools: [], model: "m", host: "web1" };
+  const more = { type: "tool.output", seq: undefined, toolCallId: "c", content: "line 9\n" };
+  expect(shown([hello, runs, more])).toContain("… earlier output follows when the command ends line 9");
+});
+
+test("long output is cut at a line, and the lines before it are counted", () => {
+  const lines = Array.from({ length: 900 }, (_, at) => `${String(at + 1).padEnd(40, ".")}\n`);
+  const text = shown([runs, { ...ends, output: lines.join("") }]);
+  const hidden = Number(/Show (\d+) earlier lines/.exec(text)?.[1]);
+  expect(hidden).toBeGreaterThan(0);
+  expect(text).toContain(` ${`${hidden + 1}`.padEnd(40, ".")}`);
+  expect(text).not.toContain(`${`${hidden}`.padEnd(40, ".")}`);
+});
+
+test("an undone call says so, and has no button to undo it", () => {
+  const changed = { changed: [{ kind: "file", name: "x", how: "removed" }], undo: "exact" };
+  const undone = { type: "undone", toolCallId: "c", step: 1, by: "laptop", how: "exact" };
+  expect(shown([runs, { ...ends, ...changed }])).toMatch(/undo: exact Undo$/);
+  expect(shown([runs, { ...ends, ...changed }, undone], { at: 0 })).toMatch(/changed: x removed ↩ undone$/);
+});
