@@ -7,7 +7,11 @@ export function Watching({ step }: { step: Step | undefined }) {
     <div className="readonly">
       {step && (
         <pre className="what" tabIndex={0} role="group" aria-label="Awaiting approval">
-          <CommandText text={step.proposal} findings={step.findings} />
+          {step.cardKind === "tool" ? (
+            <CommandText text={step.command} />
+          ) : (
+            <CommandText text={step.proposal} findings={step.findings} />
+          )}
         </pre>
       )}
       <p>

@@ -26,7 +26,7 @@ import type { Step } from "./item";
 import { notify } from "./notify";
 import { foldQueued, type QueuedPrompts } from "./queued-prompts";
 import * as storage from "./storage";
-import { emptyTranscript, fold, isCaughtUp, type Transcript } from "./transcript";
+import { emptyTranscript, fold, isCaughtUp, pendingApproval, type Transcript } from "./transcript";
 
 /** An error that is shown until the user dismisses it. */
 export interface ErrorNotice {
@@ -519,7 +519,9 @@ export class SessionStore {
     const where = shortHostLabel(transcript.facts?.host ?? "");
     for (const message of messages) {
       if (message.type === "approval.request") {
-        notify(this.id, `${where}: approval required`, neutralizeLine(message.command).slice(0, 200));
+        const waits = pendingApproval(transcript);
+        const command = waits?.call === message.toolCallId ? waits.command : message.command;
+        notify(this.id, `${where}: approval required`, neutralizeLine(command).slice(0, 200));
       } else if (message.type === "question") {
         notify(this.id, `${where}: input required`, neutralizeLine(message.question.from).slice(0, 200));
       } else if (message.type === "assistant.done") {
