@@ -91,7 +91,8 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     };
   }, [text, known, editable, online, store, step.call]);
 
-  const covered = asksAlways(step.risk) ? undefined : step.covers;
+  // A call is undone once.
+  const covered = asksAlways(step.risk) || isUndo ? undefined : step.covers;
   const allow = (decision: "allow" | "allow_session" | "allow_always") => {
     if (disabled) return;
     store.decide(step.call, decision);

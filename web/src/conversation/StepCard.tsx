@@ -20,6 +20,8 @@ const SHOWN_CHARS_MAX = 20_000;
 const FITTING_CHARS_MAX = 240;
 /** Maximum distance from the end at which a box of output keeps following it, in pixels. */
 const NEAR_PX = 24;
+/** Line in the result of a call that became a job. The status says the same. */
+const JOB_NOTE = /^\[still running in the background as job \d+; see `jobs`\]$/m;
 /** Beginning of the result of a call that a user rejected, which is for the model; see `REJECTED_BY_USER` in sysop-core. */
 const REJECTED_BY_USER = "the user rejected this call";
 
@@ -77,7 +79,8 @@ function WaitingStep({ step }: { step: Step }) {
 function Output({ step }: { step: Step }) {
   const [all, setAll] = useState(false);
   const { outcome } = step;
-  const raw = outcome ? withoutExitCode(outcome) : step.tail;
+  const whole = outcome ? withoutExitCode(outcome) : step.tail;
+  const raw = step.job ? whole.replace(JOB_NOTE, "") : whole;
   const missed = !outcome && step.missedOutput;
   if (!raw.trim() && !missed) return null;
   // The status line says it, with the name.

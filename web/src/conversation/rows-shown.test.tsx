@@ -56,7 +56,8 @@ test("without a connection, a call was running when it was last seen", () => {
 
 test("a command that goes on in the background is running, not ok", () => {
   const started = { type: "job.started", jobId: 1, toolCallId: "c", command: "rm x", host: "web1" };
-  expect(shown([runs, started, ends], { at: 0 })).toContain("running as job 1");
+  const output = "up\n[still running in the background as job 1; see `jobs`]";
+  expect(shown([runs, started, { ...ends, output }], { at: 0 })).toMatch(/ up ↻ running as job 1$/);
   expect(shown([runs, started, ends], { at: 0 })).not.toContain("ok");
 });
 
