@@ -22,8 +22,8 @@ const MODES: [ApprovalMode, string, string][] = [
 ];
 
 /**
- * Time after the end of a turn in which a click on what has taken the place of Stop does nothing, because it was meant
- * for Stop.
+ * Time after the end of a turn in which a click on New chat, which takes the place of Stop, does nothing, because it was
+ * meant for Stop.
  */
 export const SETTLES_MS = 1_500;
 
@@ -38,9 +38,6 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   if (wasRunning.current && !running) ended.current = performance.now();
   wasRunning.current = running;
   const settles = performance.now() - ended.current < SETTLES_MS ? "settles" : "";
-  const unlessStopMeant = (act: () => void) => () => {
-    if (performance.now() - ended.current >= SETTLES_MS) act();
-  };
   const ends = stopping || phase === "stopping";
   const tokens = usage(transcript.usage);
   const others = facts ? otherProviders(transcript.readers, facts.model) : [];
@@ -116,10 +113,10 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         {!running && lastPrompt !== undefined && (
           <button
             type="button"
-            className={`act retry ${settles}`}
+            className="act retry"
             title="Retry the last prompt"
             disabled={!online}
-            onClick={unlessStopMeant(() => store.retry())}
+            onClick={() => store.retry()}
           >
             <Icon name="retry" /> <span className="word">Retry</span>
           </button>
@@ -130,7 +127,9 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
             className={`act new ${settles}`}
             title="New chat in this session"
             disabled={!online}
-            onClick={unlessStopMeant(() => store.newChat())}
+            onClick={() => {
+              if (performance.now() - ended.current >= SETTLES_MS) store.newChat();
+            }}
           >
             <Icon name="newChat" /> <span className="word">New chat</span>
           </button>
