@@ -9,7 +9,7 @@ use crate::message::{Arguments, ToolCall};
 use crate::text::neutralize_line;
 
 pub use self::changed_line::{ChangeGroup, changed_line, grouped};
-pub use self::plan::{CapturePlan, plan, plan_paths};
+pub use self::plan::{CapturePlan, plan, plan_paths, script_targets};
 
 /// Tool that reverts the changes of an earlier call. Hosts implement it; it is never offered to a model.
 pub const UNDO_TOOL: &str = "undo";

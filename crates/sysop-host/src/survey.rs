@@ -8,7 +8,7 @@ use sysop_core::message::ToolCall;
 use sysop_core::policy::{
     CommandContext, Fence, Resolution, ResolvedTarget, Survey, Target, TerminalFocus, targets_of,
 };
-use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_core::tool::ToolEffect;
 
 use crate::tools::{Toolbox, UNDO};
 use crate::undo::records_of;
@@ -39,7 +39,10 @@ impl Toolbox {
             self.enter_terminal(&mut survey, fence, TerminalUse::Command, &call.id).await;
         }
         if survey.resolution == Resolution::Host {
-            self.resolve_targets(spec, call, &mut survey).await;
+            let of_call = |survey: &Survey| targets_of(spec, call, survey);
+            if self.resolve_targets(of_call, &mut survey).await.is_err() {
+                survey.resolution = Resolution::Failed;
+            }
         }
         survey
     }
@@ -63,24 +66,25 @@ impl Toolbox {
     }
 
     /// Resolves the targets of a call, then the targets of the scripts that it runs, up to the machine's maximum depth.
-    async fn resolve_targets(&self, spec: &ToolSpec, call: &ToolCall, survey: &mut Survey) {
+    /// Fails if the machine cannot resolve targets.
+    pub(crate) async fn resolve_targets(
+        &self,
+        targets_of: impl Fn(&Survey) -> Vec<Target>,
+        survey: &mut Survey,
+    ) -> Result<(), Unresolved> {
         let mut asked: Vec<Target> = Vec::new();
         for _ in 0..self.machine.resolutions_max() {
-            let mut targets = targets_of(spec, call, survey);
+            let mut targets = targets_of(survey);
             targets.retain(|target| !asked.contains(target));
             if targets.is_empty() {
-                return;
+                break;
             }
             asked.extend(targets.iter().cloned());
             let home = survey.context.home.clone();
-            match self.machine.resolve(targets, home.as_deref()).await {
-                Some(resolved) => survey.targets.extend(resolved),
-                None => {
-                    survey.resolution = Resolution::Failed;
-                    return;
-                }
-            }
+            let resolved = self.machine.resolve(targets, home.as_deref()).await.ok_or(Unresolved)?;
+            survey.targets.extend(resolved);
         }
+        Ok(())
     }
 
     /// Replaces the survey's context with the context of the terminal, for a call that uses the terminal.
@@ -118,6 +122,10 @@ impl Toolbox {
         place.focus
     }
 }
+
+/// The machine could not resolve targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unresolved;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TerminalUse {

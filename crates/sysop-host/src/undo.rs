@@ -10,6 +10,7 @@
 //!
 //! - A call that only reads starts no script.
 //! - A failure to save the state does not stop the call; the outcome says why there is no undo.
+//! - What sysop itself writes while a call runs is never part of a record.
 //! - Words of a command reach the script as quoted arguments.
 
 use std::time::Duration;
@@ -20,7 +21,9 @@ use sysop_core::policy::single_quoted;
 use sysop_core::policy::{Resolution, Survey, UndoOffer};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolEffect;
-use sysop_core::undo::{CapturePlan, NOT_EXACT, UndoRecord, UndoRights, named_files, plan, plan_paths};
+use sysop_core::undo::{
+    CapturePlan, NOT_EXACT, UndoRecord, UndoRights, named_files, plan, plan_paths, script_targets,
+};
 use sysop_driver::port::CancellationToken;
 
 use crate::machine::{Program, TimeLimit};
@@ -32,6 +35,8 @@ pub const UNDO_BYTES_DEFAULT: u64 = 8 * 1024 * 1024;
 
 const SCRIPT: &str = include_str!("undo/undo.sh");
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Directories of sysop in a home directory, as in the script.
+const OWN_IN_HOME: [&str; 4] = [".local/share/sysop", ".local/state/sysop", ".cache/sysop", ".sysop-guard"];
 /// End of the name of a change that stands for files without names.
 const MORE_FILES: &str = " more files";
 /// Maximum time to save or compare the state of one call.
@@ -53,6 +58,9 @@ pub struct UndoSettings {
     /// Directory of the login user's records; `None` means below the home directory, or `/var/lib/sysop-undo` for root.
     /// Records of commands that use sudo are always in root's directory.
     pub folder: Option<String>,
+    /// Directories of sysop on that machine, in addition to the usual ones. What changes there is never part of a record,
+    /// because sysop itself writes there while a command runs.
+    pub own: Vec<String>,
 }
 
 /// An undo record whose call has not finished.
@@ -95,8 +103,13 @@ impl Toolbox {
         let path = call.text_argument("path");
         let plan = match (spec.effect, spec.name.as_str()) {
             (ToolEffect::Command, _) => {
-                let survey = self.known_survey(call, context).await;
+                let mut survey = self.known_survey(call, context).await;
                 let command = call.text_argument("command").unwrap_or_default();
+                if survey.resolution == Resolution::Host {
+                    // Without an answer, the targets count as written.
+                    let of_scripts = |survey: &Survey| script_targets(command, survey);
+                    let _ = self.resolve_targets(of_scripts, &mut survey).await;
+                }
                 match plan(command, &survey) {
                     None => return Preparation::NotNeeded,
                     Some(_) if survey.resolution != Resolution::Host => {
@@ -140,6 +153,8 @@ impl Toolbox {
         let bytes = self.undo_settings.bytes_max.to_string();
         let mut words = vec!["before", &record.id, &bytes];
         words.extend(plan.entries.iter().map(String::as_str));
+        let own = self.own_entries().await;
+        words.extend(own.iter().map(String::as_str));
         let limit = if plan.has_packages { PACKAGES_MAX } else { CAPTURE_MAX };
         let lines = match self.undo_script(&folder, plan.rights, &words, limit, cancel).await {
             Ok(lines) => lines,
@@ -272,6 +287,15 @@ impl Toolbox {
         }
         tracing::debug!(call = %call.id, status = outcome.status.as_str(), "undo ran");
         outcome
+    }
+
+    /// Returns an entry for each directory of sysop that the script cannot know: the configured ones, and those in the
+    /// home directory of the login user, since the script may run as root.
+    async fn own_entries(&self) -> Vec<String> {
+        let home = self.machine.context().await.ok().and_then(|context| context.home);
+        let usual = home.iter().flat_map(|home| OWN_IN_HOME.iter().map(move |name| format!("{home}/{name}")));
+        let configured = self.undo_settings.own.iter().chain(&self.undo_settings.folder).cloned();
+        configured.chain(usual).filter(|path| !path.contains('\n')).map(|path| format!("x:{path}")).collect()
     }
 
     /// Returns the record directory, or `-` for the default directory of the user with these privileges.

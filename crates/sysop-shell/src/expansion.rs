@@ -98,7 +98,7 @@ fn simple_expansion(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let special = matches!(name, "@" | "*" | "#" | "?" | "$" | "!" | "-");
     if name.is_empty() || !(special || name.chars().all(|c| c.is_alphanumeric() || c == '_' || !c.is_ascii()))
     {
-        state.note(script.span_of(node), RiskClass::Dangerous, "cannot be parsed");
+        state.note_unread(script.span_of(node), "cannot be parsed");
     }
 }
 
@@ -113,7 +113,7 @@ fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     } else if text.starts_with("$(") && text.ends_with(')') {
         script.visit_substitution(state, node);
     } else {
-        state.note(span, RiskClass::Dangerous, "cannot be parsed");
+        state.note_unread(span, "cannot be parsed");
     }
 }
 
@@ -227,7 +227,7 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
     let words: Vec<&str> = text.split_whitespace().collect();
     let span = script.span_of(node);
     if words.first() != Some(&"[[") || words.last() != Some(&"]]") {
-        state.note(span, RiskClass::Dangerous, "cannot be parsed");
+        state.note_unread(span, "cannot be parsed");
     }
     let number = |word: Option<&&str>| {
         word.is_some_and(|word| {

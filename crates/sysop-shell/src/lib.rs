@@ -30,6 +30,7 @@
 //!    that the host resolved it to; `protected` lists the places that matter. A write to an unknown place is opaque. A
 //!    secret named in any program's arguments counts as read, unless that program handles only names (`operands`).
 //! 7. `script_file` analyzes a script that was written in this session as if it were part of the command that runs it.
+//!    With [`reading_scripts`], it does so with every script.
 //!
 //! A host makes two passes: it analyzes a command to learn the targets, resolves them, and adds the results to the
 //! survey. The policy analyzes the command again with that survey, right before the run.
@@ -133,6 +134,8 @@ pub struct Analysis {
     pub invocations: Vec<Invocation>,
     /// Each path that the command is known to use.
     pub targets: Vec<Target>,
+    /// True if a part of the text could not be analyzed, so that invocations and targets may be missing.
+    pub is_partial: bool,
 }
 
 /// The words of one simple command, after quote removal.
@@ -151,19 +154,24 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
         state.note(whole, RiskClass::Opaque, "for an unsupported shell");
     }
     if command.len() > COMMAND_BYTES_MAX {
-        state.note(whole, RiskClass::Dangerous, "too long to analyze");
+        state.note_unread(whole, "too long to analyze");
     } else if let Some((at, hidden)) = command.char_indices().find(|(_, c)| is_hidden(*c)) {
-        state.note(
-            (at, at + hidden.len_utf8()),
-            RiskClass::Dangerous,
-            "contains control or invisible characters",
-        );
+        state.note_unread((at, at + hidden.len_utf8()), "contains control or invisible characters");
     } else {
         state.run_script(command, ScriptOrigin::TopLevel, &Stdin::Inherited);
         let builds = programs::builds(state.invocations());
         targets::note_written_scripts(&mut state, whole, builds);
     }
     state.into_analysis()
+}
+
+/// Returns the survey with which [`analyze`] reads all scripts that the command runs, also those that were there before
+/// the session. The result says what the scripts do, not how risky the command is.
+pub fn reading_scripts(survey: &Survey) -> Survey {
+    let mut survey = survey.clone();
+    let run = survey.targets.iter_mut().filter(|resolved| resolved.target.access == Access::Run);
+    run.flat_map(|resolved| &mut resolved.files).for_each(|file| file.changed_in_session = true);
+    survey
 }
 
 impl State {

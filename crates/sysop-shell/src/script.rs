@@ -28,11 +28,11 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
         return;
     }
     if source.matches('|').count() > CHAIN_MAX || source.matches("=(").count() > CHAIN_MAX {
-        state.note(whole, RiskClass::Dangerous, "too complex to analyze");
+        state.note_unread(whole, "too complex to analyze");
         return;
     }
     if longest_delimiter(source) > DELIMITER_BYTES_MAX || source.contains('\0') {
-        state.note(whole, RiskClass::Dangerous, UNPARSED);
+        state.note_unread(whole, UNPARSED);
         return;
     }
     // The grammar misreads a script with two backquote substitutions.
@@ -45,7 +45,7 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
             dialect::check(state, &script, tree.root_node());
             visit(state, &script, tree.root_node(), input, None);
         }
-        Some(_) | None => state.note(whole, RiskClass::Dangerous, UNPARSED),
+        Some(_) | None => state.note_unread(whole, UNPARSED),
     }
 }
 
@@ -80,7 +80,7 @@ fn longest_delimiter(source: &str) -> usize {
 
 /// Notes that a node cannot be parsed, because the lexer and the grammar disagree or its form is unknown.
 fn note_unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    state.note(script.span_of(node), RiskClass::Dangerous, UNPARSED);
+    state.note_unread(script.span_of(node), UNPARSED);
 }
 
 /// Assesses one node. If the grammar attached the redirections after the node's last simple command to a
@@ -626,7 +626,7 @@ fn judge_read(
     match read {
         Ok(simple) if only_redirects && !simple.words.is_empty() => note_unparsed(state, script, node),
         Ok(simple) => simple.judge(state, script, input),
-        Err(Mismatch(at)) => state.note(script.span(at, at), RiskClass::Dangerous, UNPARSED),
+        Err(Mismatch(at)) => state.note_unread(script.span(at, at), UNPARSED),
     }
 }
 

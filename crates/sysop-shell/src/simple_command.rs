@@ -171,7 +171,7 @@ impl ProgramCall<'_> {
         }
         let raw = self.script.source.get(program.start..program.end).unwrap_or(text);
         if raw == text && builtin::RESERVED.contains(&text) {
-            state.note(span, RiskClass::Dangerous, "cannot be parsed");
+            state.note_unread(span, "cannot be parsed");
             return;
         }
         if is_disguised(raw, text) {

@@ -35,6 +35,8 @@ pub(super) struct State {
     words: usize,
     script_bytes: usize,
     exhausted: bool,
+    /// True if a part of the text was not analyzed.
+    is_partial: bool,
     depth: usize,
     targets: Vec<Target>,
     /// Targets whose content the command changes.
@@ -70,6 +72,7 @@ impl State {
             words: 0,
             script_bytes: 0,
             exhausted: false,
+            is_partial: false,
             depth: 0,
             targets: Vec::new(),
             written: Vec::new(),
@@ -136,6 +139,12 @@ impl State {
         }
     }
 
+    /// Records that a part of the text is not analyzed, which is dangerous.
+    pub(super) fn note_unread(&mut self, span: Span, why: &str) {
+        self.is_partial = true;
+        self.note(span, RiskClass::Dangerous, why);
+    }
+
     /// Raises the class for an obvious effect, which needs no finding.
     pub(super) fn raise(&mut self, class: RiskClass) {
         self.class = self.class.max(class);
@@ -167,8 +176,10 @@ impl State {
             ..Self::new(Rc::clone(&self.survey))
         };
         inner(&mut aside);
-        let Self { steps, words, script_bytes, exhausted, findings, invocations, targets, .. } = aside;
+        let Self { steps, words, script_bytes, exhausted, is_partial, .. } = aside;
+        let Self { findings, invocations, targets, .. } = aside;
         (self.steps, self.words, self.script_bytes, self.exhausted) = (steps, words, script_bytes, exhausted);
+        self.is_partial |= is_partial;
         self.invocations.extend(invocations);
         for target in targets {
             self.add_target(target);
@@ -195,7 +206,7 @@ impl State {
             return;
         }
         if self.depth >= DEPTH_MAX {
-            self.note(span, RiskClass::Dangerous, "nested too deeply to analyze");
+            self.note_unread(span, "nested too deeply to analyze");
             return;
         }
         self.depth += 1;
@@ -226,7 +237,7 @@ impl State {
             self.steps <= STEPS_MAX && self.words <= WORDS_MAX && self.script_bytes <= SCRIPT_BYTES_MAX;
         if !within && !self.exhausted {
             self.exhausted = true;
-            self.note(span, RiskClass::Dangerous, "too complex to analyze");
+            self.note_unread(span, "too complex to analyze");
         }
         within
     }
@@ -240,6 +251,7 @@ impl State {
             risk: Risk { class: self.class, findings: self.findings },
             invocations: self.invocations,
             targets: self.targets,
+            is_partial: self.is_partial,
         }
     }
 }

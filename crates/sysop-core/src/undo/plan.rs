@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use sysop_shell::{self as shell, Access, RiskClass, Survey, Target};
+use sysop_shell::{self as shell, Access, Invocation, RiskClass, Survey, Target};
 
 use super::UndoRights;
 use crate::command_path::absolute;
@@ -34,6 +34,8 @@ const WRAPPERS: [&str; 18] = [
     "sudo", "doas", "env", "nice", "ionice", "nohup", "timeout", "time", "setsid", "stdbuf", "command",
     "exec", "sh", "bash", "dash", "xargs", "builtin", "su",
 ];
+/// Those of [`WRAPPERS`] that read a script.
+const SHELLS: [&str; 3] = ["sh", "bash", "dash"];
 /// Programs that change modes and owners but never content.
 const MODE_PROGRAMS: [&str; 3] = ["chmod", "chown", "chgrp"];
 /// Programs that write into a directory if their last operand is one.
@@ -65,17 +67,21 @@ const SETTINGS_FILES: [&str; 9] = [
 
 /// Plans the capture before a command, or returns `None` if the command only reads.
 pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
+    let survey = &shell::reading_scripts(survey);
     let analysis = shell::analyze(command, survey);
     if only_reads(analysis.risk.class) {
         return None;
     }
-    let is_opaque = analysis.risk.findings.iter().any(|finding| finding.class == RiskClass::Opaque);
+    let is_opaque = analysis.risk.class == RiskClass::Opaque
+        || analysis.risk.findings.iter().any(|finding| finding.class == RiskClass::Opaque);
+    let scripts: Vec<&Target> =
+        analysis.targets.iter().filter(|target| target.access == Access::Run).collect();
     let mut found = Found {
         survey,
         entries: BTreeSet::new(),
         folders: Vec::new(),
         modes_only: true,
-        is_complete: !is_opaque && analysis.risk.class != RiskClass::Opaque,
+        is_complete: !is_opaque,
         has_packages: false,
         uses_sudo: false,
     };
@@ -84,7 +90,35 @@ pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
     }
     let written = analysis.targets.iter().filter(|target| target.access == Access::Write);
     written.for_each(|target| found.target(target));
+    let has_shell = !scripts.is_empty() || analysis.invocations.iter().any(is_shell);
+    let has_unread = scripts.iter().any(|script| !is_read(script, survey));
+    if analysis.is_partial || has_unread || is_opaque && has_shell {
+        found.unknown_scripts(&scripts);
+    }
     Some(found.plan())
+}
+
+/// Returns the paths that only the scripts name that the command runs, as far as the survey has not resolved them.
+pub fn script_targets(command: &str, survey: &Survey) -> Vec<Target> {
+    let known = shell::analyze(command, survey).targets;
+    if !known.iter().any(|target| target.access == Access::Run) {
+        return Vec::new();
+    }
+    let mut targets = shell::analyze(command, &shell::reading_scripts(survey)).targets;
+    targets.retain(|target| !known.contains(target) && survey.resolved(target).is_none());
+    targets
+}
+
+/// Returns true for a shell that reads a script or a text.
+fn is_shell(invocation: &Invocation) -> bool {
+    let program = invocation.words.first().and_then(Option::as_deref).unwrap_or_default();
+    SHELLS.contains(&program.rsplit('/').next().unwrap_or_default())
+}
+
+/// Returns true if the host knows the text of the script. The analysis finds out whether the text is one of a shell.
+fn is_read(script: &Target, survey: &Survey) -> bool {
+    let files = survey.resolved(script).unwrap_or_default();
+    !files.is_empty() && files.iter().all(|file| file.script.is_some())
 }
 
 /// Plans the capture of the paths that a file tool changes, relative to `root`.
@@ -120,10 +154,14 @@ impl Found<'_> {
         let is_known = words.iter().all(Option::is_some);
         let program = program.as_str();
         self.uses_sudo |= program == "sudo" || program == "doas";
-        if WRAPPERS.contains(&program) || self.only_reads(words) {
+        if WRAPPERS.contains(&program) || self.is_script(&first) {
             return;
         }
+        // A program that only reads may still have its output redirected into a file.
         self.modes_only &= MODE_PROGRAMS.contains(&program);
+        if self.only_reads(words) {
+            return;
+        }
         if INTO_PROGRAMS.contains(&program) {
             self.note_folder(&rest);
         }
@@ -183,10 +221,16 @@ impl Found<'_> {
         }
     }
 
+    /// Returns true for a script that was read. The analysis lists its commands separately.
+    fn is_script(&self, program: &str) -> bool {
+        let run = self.survey.targets.iter().map(|resolved| &resolved.target);
+        let mut run = run.filter(|target| target.access == Access::Run && target.word == program).peekable();
+        program.contains('/') && run.peek().is_some() && run.all(|script| is_read(script, self.survey))
+    }
+
     /// Returns true if the words are a command that only reads.
     fn only_reads(&self, words: &[Option<String>]) -> bool {
-        let quoted: Option<Vec<String>> =
-            words.iter().map(|word| Some(format!("'{}'", word.as_ref()?.replace('\'', r"'\''")))).collect();
+        let quoted: Option<Vec<String>> = words.iter().map(|word| Some(quoted(word.as_ref()?))).collect();
         quoted.is_some_and(|words| only_reads(shell::analyze(&words.join(" "), self.survey).risk.class))
     }
 
@@ -333,6 +377,18 @@ impl Found<'_> {
         }
     }
 
+    /// Like [`Self::unknown`], for scripts that do not all run in the working directory.
+    fn unknown_scripts(&mut self, scripts: &[&Target]) {
+        self.unknown();
+        let working = self.survey.context.folder.clone().unwrap_or_default();
+        for folder in scripts.iter().filter_map(|script| script.folder.as_deref()) {
+            let is_below = folder.strip_prefix(&working).is_some_and(|rest| rest.starts_with('/'));
+            if folder.starts_with('/') && folder != "/" && (working.is_empty() || !is_below) {
+                self.add('w', folder);
+            }
+        }
+    }
+
     fn target(&mut self, target: &Target) {
         let word = resolve(&target.word, target.folder.as_deref(), self.survey);
         let letter = if self.modes_only { 'm' } else { 'c' };
@@ -372,6 +428,12 @@ impl Found<'_> {
 
 fn only_reads(class: RiskClass) -> bool {
     matches!(class, RiskClass::ReadOnly | RiskClass::ReadsRemote | RiskClass::ReadsSecret)
+}
+
+/// Quotes a word, unless it is plain: the analysis does not trust a program whose name is quoted.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { shell::single_quoted(word) }
 }
 
 /// Returns true for the name of a user, a unit or a package.

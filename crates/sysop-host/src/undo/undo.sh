@@ -4,6 +4,7 @@
 #   c:PATH content · m:PATH modes and owners · i:DIR<tab>NAME content of DIR/NAME, or of DIR if that is no directory
 #   w:PATH metadata, and content of /etc · ~:HOME metadata of a login's files · u:UNIT[:VERB] · U: all units · g: accounts · h:USER home · r:[USER] crontab
 #   G:DIR the repository of DIR with its work tree, if it is small · s:KEY kernel parameter · S:FILE parameters of a file · f:nft|iptables · p: packages · a:WORDS words of apt-get · d:FILE .deb
+#   x:PATH a directory of sysop, which is no part of the record
 set -u; umask 077; export LC_ALL=C TZ=UTC0 PATH="$PATH:/usr/sbin:/sbin"; unset CDPATH
 T='	' N='
 '
@@ -22,6 +23,39 @@ booted() { [ -d /run/systemd/system ] && has systemctl; }
 limited() { if has timeout; then timeout "$@"; else shift; "$@"; fi; }
 each() { tr '\n' '\0' <"$1" | { shift; xargs -0r "$@"; }; }           # FILE COMMAND...: runs it with the lines as arguments
 
+# --- directories of sysop, which writes there while a command runs: they are no part of any record
+# Writes $G/own: their paths as given and without symbolic links, and $G/own.find: the same as patterns of find.
+own() {
+  { printf '%s\n' "$D" /var/lib/sysop-undo /var/lib/sysop-guard
+    [ -z "${HOME:-}" ] || for o in .local/share/sysop .local/state/sysop .cache/sysop .sysop-guard; do printf '%s\n' "$HOME/$o"; done
+    sed -n 's/^x://p' "$G/entries"; } | while IFS= read -r o; do
+      case $o in /*[!/]*) printf '%s\n' "${o%/}"; real "${o%/}" ;; esac
+    done | awk '!s[$0]++' >"$G/own"
+  sed 's/[][*?\\]/\\&/g' "$G/own" >"$G/own.find"
+}
+real() {                                                             # PATH: without symbolic links; its end may be missing
+  q=$1 e=; while [ -n "$q" ] && [ ! -d "$q" ]; do e=/${q##*/}$e q=${q%/*}; done
+  (cd -P "${q:-/}" 2>/dev/null && q=$(pwd -P) && printf '%s\n' "${q%/}$e")
+}
+is_own() { while IFS= read -r o; do case $1/ in "$o"/*) return 0 ;; esac; done <"$G/own"; return 1; }
+has_own() { while IFS= read -r o; do case $o in "${1%/}"/*) return 0 ;; esac; done <"$G/own"; return 1; }
+search() {                                                           # RUN SECONDS PATH EXPRESSION...: runs `find` outside of these directories by RUN
+  run=$1 most=$2 top=$3; shift 3
+  while IFS= read -r o; do set -- -path "$o" -prune -o "$@"; done <"$G/own.find"
+  "$run" "$most" find "$top" -xdev "$@"
+}
+copy_path() (                                                        # PATH COPY: like cp -a, but without these directories
+  is_own "$1" && exit 0
+  if [ -L "$1" ] || ! has_own "$1"; then cp -a -- "$1" "$2"; exit; fi
+  mkdir -- "$2" || exit 1
+  for f in "${1%/}"/* "${1%/}"/.[!.]* "${1%/}"/..?*; do
+    [ -e "$f" ] || [ -L "$f" ] || continue
+    copy_path "$f" "$2/${f##*/}" || exit 1
+  done
+  chown "$(stat -c %u:%g -- "$1")" -- "$2" 2>/dev/null
+  chmod "$(stat -c %a -- "$1")" -- "$2" && touch -r "$1" -- "$2"
+)
+
 # --- metadata: one line per path, with the fields of FMT
 LEFT=0                                                                # seconds that are left for all listings of files
 begin() {                                                             # SECONDS: sets $t, the limit; 124 if no time is left
@@ -34,12 +68,12 @@ timed() {                                                             # SECONDS 
   begin "$1" || return 124
   shift; limited "$t" "$@"; set -- $?; spent; return "$1"
 }
-tree() { timed 5 find "$1" -xdev ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; }
+tree() { search timed 5 "$1" ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; }
 # Stops after ENTRIES_MAX entries. `find` itself is limited: the `timeout` of busybox ends its child only, and a `find` that
 # goes on would keep the output of this script open.
 watched() {
   begin 3 || return 124
-  { limited "$t" find "$1" -xdev \( -name .git -o -name node_modules -o -name target -o -name .cache -o -name __pycache__ \) \
+  { search limited "$t" "$1" \( -name .git -o -name node_modules -o -name target -o -name .cache -o -name __pycache__ \) \
       -prune -o ! -name "*$N*" ! -name "*$T*" -print 2>/dev/null; echo $? >"$G/ended"; } |
     head -n $((ENTRIES_MAX+1)) | tr '\n' '\0' | xargs -0r stat -c "$FMT" -- 2>/dev/null
   spent; return "$(cat "$G/ended")"
@@ -122,6 +156,7 @@ root() {                                                             # KIND PATH
   if [ ! -e "$p" ] && [ ! -L "$p" ]; then
     while q=${p%/*}; [ -n "$q" ] && [ ! -e "$q" ] && [ ! -L "$q" ]; do p=$q; done
   fi
+  is_own "$p" && return
   printf '%s\t%s\n' "$k" "$p" >>"$G/roots"
 }
 keys_of() { sed -n 's:^[[:space:]]*-*\([A-Za-z0-9_./-][A-Za-z0-9_./-]*\)[[:space:]]*=.*:\1:p' "$1" 2>/dev/null; }
@@ -155,7 +190,7 @@ entries() {
 }
 repository() {                                                       # no git runs, because a repository may name programs
   q=${1%/}; while [ -n "$q" ] && [ ! -d "$q/.git" ]; do q=${q%/*}; done; [ -n "$q" ] || return
-  { limited 2 find "$q" -xdev 2>/dev/null; echo $? >"$G/end"; } | head -n $((REPOSITORY_MAX+1)) >"$G/part"
+  { search limited 2 "$q" -print 2>/dev/null; echo $? >"$G/end"; } | head -n $((REPOSITORY_MAX+1)) >"$G/part"
   e=$(cat "$G/end") n=$(wc -l <"$G/part"); rm -f "$G/end"
   if is_timeout "$e" || [ "$n" -gt $REPOSITORY_MAX ]; then return; fi
   tree "$q" >"$G/part"; e=$?
@@ -190,7 +225,7 @@ copy() {                                                             # BYTES KIN
     b=$(bytes <"$G/part"); [ $k = w ] || mv "$G/part" "$G/tree.$row"  # is not listed again
     if [ "$b" -gt "$left" ]; then [ $k != w ] && say note "$p is $(( (b+1048575)/1048576 )) MB: its content is not saved"; continue; fi
     n=$((n+1))
-    if cp -a -- "$p" "$G/pre/$n" 2>/dev/null; then left=$((left-b)); printf '%s\t%s\n' "$n" "$p" >>"$G/kept"
+    if copy_path "$p" "$G/pre/$n" 2>/dev/null; then left=$((left-b)); printf '%s\t%s\n' "$n" "$p" >>"$G/kept"
     else rm -rf -- "$G/pre/$n"; [ $k != w ] && say note "$p cannot be read: its content is not saved"; fi
   done <"$G/roots"; rm -f "$G/part"
 }
@@ -219,7 +254,7 @@ tidy() {                                                             # removes o
 before() {                                                           # BYTES; $G/entries is written
   cd / || return 1; mkdir -p "$G/pre"
   for f in roots cut units crons keys firewalls apt fetch; do : >>"$G/$f"; done
-  LEFT=$LIST_MAX BYTES=$1; entries
+  own; LEFT=$LIST_MAX BYTES=$1; entries
   awk '!s[$0]++' "$G/roots" >"$G/roots.new" && mv "$G/roots.new" "$G/roots"
   # An undo does not try again what took too long before.
   [ ! -f "$G/skip" ] || awk 'f==0 {s[$0]; next} $0 in s {print FNR}' f=0 "$G/skip" f=1 "$G/roots" >>"$G/cut"
@@ -594,7 +629,8 @@ apply() {                                                            # NEW BYTES
 
 GONE="the record of this step is gone; records are kept for $KEEP_DAYS days"
 case $verb in
-after|plan|apply) [ -d "$G" ] || { say changed "" "$GONE"; exit 1; } ;;
+after|plan|apply) [ -d "$G" ] || { say changed "" "$GONE"; exit 1; }
+  [ -f "$G/own" ] || : >"$G/own"; [ -f "$G/own.find" ] || : >"$G/own.find" ;;       # records of earlier versions have none
 esac
 case $verb in
 before)

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -64,16 +65,27 @@ struct World {
 
 impl World {
     fn new(bytes_max: u64) -> Self {
+        Self::with(bytes_max, "records", |settings| settings)
+    }
+
+    /// Creates a world whose records are in a directory of this name, with other settings.
+    fn with(bytes_max: u64, records: &str, settings: impl FnOnce(LocalSettings) -> LocalSettings) -> Self {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().join("root");
         fs::create_dir(&root).unwrap();
-        let folder = home.path().join("records").to_str().map(str::to_owned);
-        let settings = LocalSettings {
+        let folder = home.path().join(records).to_str().map(str::to_owned);
+        let own = settings(LocalSettings {
             allow_delete: true,
-            undo: UndoSettings { bytes_max, folder },
+            undo: UndoSettings { bytes_max, folder, ..UndoSettings::default() },
             ..LocalSettings::new(&root, home.path().join("artifacts"))
-        };
-        Self { host: LocalHost::open(settings).unwrap(), home }
+        });
+        Self { host: LocalHost::open(own).unwrap(), home }
+    }
+
+    /// Creates a world in which all scripts are older than the session.
+    fn with_old_scripts() -> Self {
+        let start = SystemTime::now() + Duration::from_secs(3600);
+        Self::with(1 << 20, "records", |settings| LocalSettings { session_start: start, ..settings })
     }
 
     fn at(&self, name: &str) -> std::path::PathBuf {
@@ -230,6 +242,73 @@ async fn effects_outside_of_the_watched_paths_are_never_exact() {
     assert!(done.changed.iter().any(|change| change.name.ends_with("/made")), "{done:?}");
     assert_eq!(world.undo(&done).await.status, Status::Ok);
     assert!(!world.at("made").exists());
+}
+
+#[tokio::test]
+async fn what_sysop_itself_writes_is_not_a_change_of_the_command() {
+    // The records are below the directory of the command, as in a home directory.
+    let world = World::with(1 << 20, "root/.data/undo", |settings| settings);
+    let done = world.bash("make -v").await;
+    assert_eq!((done.status, done.undo), (Status::Ok, Some(Reversibility::None)), "{done:?}");
+    assert!(done.changed.is_empty() && done.records.is_empty(), "{done:?}");
+    let made = world.bash("tar -cf made --files-from /dev/null").await;
+    assert_eq!((made.changed.len(), made.undo), (1, Some(Reversibility::Partly)), "{made:?}");
+    world.bash("make -v").await;
+    assert_eq!(world.undo(&made).await.status, Status::Ok);
+    assert!(!world.at("made").exists());
+}
+
+#[tokio::test]
+async fn what_a_script_changes_is_recorded_for_each_way_to_run_it() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let world = World::with_old_scripts();
+    let put = |name: &str, text: &str| fs::write(world.at(name), text).unwrap();
+    fs::create_dir(world.at("sub")).unwrap();
+    put("mk.sh", "echo hello >out.txt\nrm -f gone\necho 2 >link\nsh sub/inner.sh\n");
+    put("sub/inner.sh", "mkdir inner\n");
+    fs::set_permissions(world.at("mk.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("linked", world.at("link")).unwrap();
+    let state = || {
+        let names = fs::read_dir(world.at("")).unwrap().map(|entry| entry.unwrap().file_name());
+        let names: std::collections::BTreeSet<_> = names.collect();
+        (names, world.text("linked"), world.text("gone"))
+    };
+    put("gone", "gone\n");
+    put("linked", "1\n");
+    let before = state();
+    for command in ["sh mk.sh", "bash ./mk.sh", "sh -e mk.sh", "./mk.sh", "cd sub && cd .. && sh mk.sh"] {
+        let done = world.bash(command).await;
+        assert_eq!((done.status, done.undo), (Status::Ok, Some(Reversibility::Exact)), "{command}: {done:?}");
+        let has = |name: &str, how: &str| {
+            done.changed.iter().any(|change| change.name.ends_with(name) && change.how == how)
+        };
+        assert!(has("/out.txt", "created") && has("/gone", "removed"), "{command}: {done:?}");
+        assert!(has("/inner/", "created") && has("/linked", "edited"), "{command}: {done:?}");
+        let undone = world.undo(&done).await;
+        assert_eq!(undone.status, Status::Ok, "{command}: {undone:?}");
+        assert_eq!(state(), before, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn new_files_of_a_script_that_is_only_partly_understood_are_recorded() {
+    let world = World::with_old_scripts();
+    let put = |name: &str, text: &str| fs::write(world.at(name), text).unwrap();
+    put("args.sh", "echo hello >\"$1\"\n");
+    put("function.sh", "make() { echo hello >made; }\nmake\n");
+    put("odd.sh", "echo hello >made; case x in x) ;; esac; coproc x { :; }\n");
+    put("empty.sh", "ls\n");
+    for command in ["sh args.sh made", "sh function.sh", "bash odd.sh"] {
+        let done = world.bash(command).await;
+        assert_eq!(done.undo, Some(Reversibility::Partly), "{command}: {done:?}");
+        let changed: Vec<&str> = done.changed.iter().map(|change| change.name.as_str()).collect();
+        assert!(changed.len() == 1 && changed[0].ends_with("/made"), "{command}: {done:?}");
+        assert_eq!(world.undo(&done).await.status, Status::Ok, "{command}");
+        assert!(!world.at("made").exists(), "{command}");
+    }
+    let (done, records) = (world.bash("sh empty.sh").await, world.records());
+    assert_eq!((done.undo, world.bash("sh empty.sh").await.undo), (None, None), "{done:?}");
+    assert_eq!(world.records(), records, "a script that only reads starts no record");
 }
 
 /// Sets that rules use, and a table that is not of iptables. All chains exist, as after each `iptables-restore`.

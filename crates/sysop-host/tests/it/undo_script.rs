@@ -462,6 +462,65 @@ fn files_of_another_size_are_not_read_to_be_compared() {
 }
 
 #[test]
+fn the_directories_of_sysop_are_not_part_of_a_record() {
+    on_each_shell(|machine| {
+        machine.sh("mkdir -p 'o[w]n/sub' data/o; echo 1 >'o[w]n/db'; echo 1 >'o[w]n/sub/x'; echo 1 >data/o/x; echo 1 >data/y");
+        machine.sh("ln -s t ../link; ln -s t/data/o ../short");
+        let home = machine.home.path().display().to_string();
+        let at = |name: &str| machine.at(name).display().to_string();
+        let entries = [
+            format!("w:{home}"),
+            format!("c:{}", at("data")),
+            format!("c:{}", at("o[w]n/db")),
+            format!("x:{home}/link/o[w]n"),
+            format!("x:{home}/short"),
+        ];
+        assert_eq!(machine.before("w1", &entries), ["ready\t\t"]);
+        let kept = machine.home.path().join("records/w1/pre/1");
+        assert!(kept.join("y").exists() && !kept.join("o").exists(), "{kept:?}");
+        machine.sh("echo more >>'o[w]n/db'; rm 'o[w]n/sub/x'; echo 2 >'o[w]n/z'; echo 2 >data/o/x; rm data/y; echo 1 >n");
+        let said = machine.undo(&["after", "w1"]);
+        let files: Vec<&String> = said.iter().filter(|line| line.starts_with("file\t")).collect();
+        assert_eq!(
+            files,
+            [&format!("file\tremoved\t{}", at("data/y")), &format!("file\tcreated\t{}", at("n"))]
+        );
+        assert!(said.contains(&"undo\texact\t".to_owned()), "{said:?}");
+        // What sysop writes later does not stop the undo.
+        machine.sh("rm -r 'o[w]n/sub'; echo 3 >data/o/x");
+        let plan = machine.undo(&["plan", "w1"]);
+        assert_eq!(
+            plan[..2],
+            [format!("step\t\trestore {}", at("data/y")), format!("step\t\tremove {}", at("n"))]
+        );
+        machine.apply("w1", "w2");
+        assert!(machine.at("data/y").exists() && !machine.at("n").exists());
+        assert_eq!(fs::read_to_string(machine.at("data/o/x")).unwrap(), "3\n");
+    });
+}
+
+#[test]
+fn a_directory_that_is_removed_with_one_of_sysop_in_it_comes_back_with_its_mode() {
+    on_each_shell(|machine| {
+        machine.sh("mkdir -p data/o data/.h; echo 1 >data/.h/y; ln -s y data/.h/l; chmod 711 data; chmod 2750 data/.h");
+        machine.sh("touch -d '2020-01-01 01:02:03' data/.h/y data/.h data");
+        let tree = machine.tree();
+        let entries = [machine.entry('c', "data"), machine.entry('x', "data/o")];
+        machine.before("d1", &entries);
+        machine.sh("rm -r data");
+        let said = machine.undo(&["after", "d1"]);
+        assert!(said.contains(&"undo\texact\t".to_owned()), "{said:?}");
+        machine.apply("d1", "d2");
+        machine.sh("mkdir data/o; touch -d '2020-01-01 01:02:03' data");
+        assert_eq!(content_without(&machine.tree(), "/data/o "), content_without(&tree, "/data/o "));
+    });
+}
+
+fn content_without(tree: &[String], name: &str) -> Vec<String> {
+    tree.iter().filter(|line| !line.contains(name)).cloned().collect()
+}
+
+#[test]
 fn records_are_private_and_old_ones_are_removed() {
     on_each_shell(|machine| {
         machine.change("k1", &["a"], "echo 1 >a");

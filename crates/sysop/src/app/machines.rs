@@ -118,7 +118,13 @@ impl Machines {
     /// Returns the undo settings for this machine, whose records are stored next to the artifacts.
     fn local_undo(&self) -> UndoSettings {
         let folder = self.artifacts().with_file_name(UNDO);
-        UndoSettings { bytes_max: self.settings.undo_bytes, folder: folder.to_str().map(str::to_owned) }
+        let folders = &self.settings.folders;
+        let own = [&folders.data, &folders.cache].into_iter().filter_map(|folder| folder.to_str());
+        UndoSettings {
+            bytes_max: self.settings.undo_bytes,
+            folder: folder.to_str().map(str::to_owned),
+            own: own.map(str::to_owned).collect(),
+        }
     }
 
     /// Returns the kernel's sandbox features. If the sandbox is off, returns none without a query.

@@ -109,3 +109,36 @@ fn the_messages_name_what_changed() {
     assert_eq!(ended[0]["changed"][0]["how"], "created");
     assert!(ended[1].get("undo").is_none() && ended[1].get("changed").is_none(), "{run:?}");
 }
+
+#[test]
+fn in_the_home_directory_what_sysop_writes_is_no_change() {
+    let mock = Mock::start(&[(
+        TASK,
+        vec![bash("make -v"), bash("tar -cf made --files-from /dev/null"), bash("make -v"), say("done")],
+    )]);
+    let world = World::with_openai(&mock.url());
+    let home = world.home().to_str().unwrap();
+    let ran = world.finish(&["exec", "-v", "--root", home, "--approve", "auto", TASK]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.err.matches("changed: ").count(), 1, "{ran:?}");
+    assert!(ran.err.contains("/made created; undo: partly (/undo 2)"), "{ran:?}");
+    let listed = world.finish(&["sessions", "list"]).out;
+    let id = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();
+    let plan = world.finish(&["undo", id, "--plan"]);
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+    assert_eq!(plan.out.lines().count(), 1, "{plan:?}");
+    assert_eq!(world.finish(&["undo", id, "--yes"]).code, Some(0));
+    assert!(!world.home().join("made").exists());
+}
+
+#[test]
+fn a_file_that_a_script_of_the_user_makes_is_undone() {
+    let mock = Mock::start(&[(TASK, vec![bash("sh mk.sh"), say("done")])]);
+    let world = World::with_openai(&mock.url()).file("work/mk.sh", "echo hello >out.txt\n");
+    let ran = world.finish(&["exec", "-v", "--approve", "auto", TASK]);
+    assert!(ran.err.contains("/out.txt created; undo: exact (/undo 1)"), "{ran:?}");
+    let listed = world.finish(&["sessions", "list"]).out;
+    let id = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();
+    let undone = world.finish(&["undo", id, "--yes"]);
+    assert!(undone.code == Some(0) && !world.has("out.txt") && world.has("mk.sh"), "{undone:?}");
+}

@@ -1,6 +1,6 @@
 //! Plans of captures, by the command.
 
-use sysop_shell::{CommandContext, Resolution};
+use sysop_shell::{CommandContext, Resolution, ResolvedFile, ResolvedTarget};
 
 use super::*;
 
@@ -37,6 +37,16 @@ fn the_end_of_the_commands_own_shell_changes_nothing() {
     );
     let plan = plan("rm a || exit 1", &own).expect("a change");
     assert_eq!((plan.entries, plan.is_complete), (vec!["c:/srv/app/a".to_owned()], true));
+}
+
+#[test]
+fn programs_that_only_read_add_nothing_beside_a_change() {
+    let own = survey(0);
+    for command in ["ls -l '/srv/a b' && echo x >a", "grep -q x a || echo x >>a", "date; uname -a; echo x >a"]
+    {
+        let plan = plan(command, &own).expect("a change");
+        assert_eq!((plan.entries, plan.is_complete), (vec!["c:/srv/app/a".to_owned()], true), "{command}");
+    }
 }
 
 #[test]
@@ -127,4 +137,68 @@ fn a_program_that_is_not_known_is_watched_but_never_complete() {
 fn words_with_line_breaks_are_left_out() {
     let found = plan("rm 'a\nc:/etc/shadow'", &survey(0)).unwrap();
     assert!(found.entries.is_empty(), "{found:?}");
+}
+
+/// Surveys a command that runs scripts with these texts. All of them are older than the session.
+fn with_scripts(command: &str, scripts: &[(&str, Option<&str>)]) -> Survey {
+    let mut survey = survey(0);
+    let script = |target: &Target| {
+        let (_, text) = scripts.iter().find(|(name, _)| *name == target.word)?;
+        let path = resolve(&target.word, target.folder.as_deref(), &survey);
+        let file = ResolvedFile { path, changed_in_session: false, script: text.map(str::to_owned) };
+        Some(ResolvedTarget { target: target.clone(), files: vec![file] })
+    };
+    survey.targets = shell::analyze(command, &survey).targets.iter().filter_map(script).collect();
+    survey
+}
+
+#[test]
+fn the_targets_of_a_script_are_those_of_the_command_that_runs_it() {
+    let text = "#!/bin/sh\nset -e\necho hello >out.txt\nrm -f old\nsed -i s/a/b/ conf/a\n";
+    for (command, folder) in [
+        ("sh mk.sh", "/srv/app"),
+        ("bash -e mk.sh", "/srv/app"),
+        ("./mk.sh", "/srv/app"),
+        ("cd sub && sh ../mk.sh", "/srv/app/sub"),
+        ("cd /opt && ./mk.sh", "/opt"),
+    ] {
+        let names = ["mk.sh", "./mk.sh", "../mk.sh"];
+        let survey = with_scripts(command, &names.map(|name| (name, Some(text))));
+        let plan = plan(command, &survey).expect("a change");
+        let wanted = ["conf/a", "old", "out.txt"].map(|name| format!("c:{folder}/{name}"));
+        assert_eq!((plan.entries.as_slice(), plan.is_complete), (wanted.as_slice(), true), "{command}");
+    }
+}
+
+#[test]
+fn a_script_of_which_a_part_is_unknown_counts_as_an_unknown_program() {
+    let unknown = plan("make", &survey(0)).expect("a change").entries;
+    for text in [
+        Some("echo x >\"$1\""),
+        Some("f() { echo x >out; }; f"),
+        Some("eval \"$x\""),
+        Some("make"),
+        Some("#!/usr/bin/env python3\nopen('out', 'w')"),
+        Some("if"),
+        Some("\u{7f}ELF\0"),
+        None,
+    ] {
+        for command in ["sh mk.sh", "./mk.sh"] {
+            let plan = plan(command, &with_scripts(command, &[("mk.sh", text), ("./mk.sh", text)]));
+            let plan = plan.expect("a change");
+            assert!(!plan.is_complete, "{command}: {text:?}");
+            assert!(
+                unknown.iter().all(|entry| plan.entries.contains(entry)),
+                "{command}: {text:?}: {plan:?}"
+            );
+        }
+    }
+    // The host did not find the script, or its name is not known.
+    for command in ["sh mk.sh", "./mk.sh", "sh \"$x\"", "bash -c \"$x\"", "if"] {
+        let plan = plan(command, &survey(0)).expect("a change");
+        assert!(!plan.is_complete && plan.entries == unknown, "{command}: {plan:?}");
+    }
+    let command = "cd /opt && sh mk.sh";
+    let plan = plan(command, &with_scripts(command, &[("mk.sh", Some("echo x >\"$1\""))])).expect("a change");
+    assert!(plan.entries.contains(&"w:/opt".to_owned()), "{plan:?}");
 }
