@@ -140,16 +140,34 @@ pub fn is_known(name: &str) -> bool {
 }
 
 /// Parses a model that a user typed, either as `PROVIDER/NAME` or as the name of one of the current provider's models.
-pub fn typed_model(text: &str, current: ModelRef) -> ModelRef {
+/// The error is a sentence. As with `--model`, a name that contains a slash needs its provider.
+pub fn typed_model(text: &str, current: ModelRef) -> Result<ModelRef, String> {
     match text.split_once('/') {
-        Some((provider, name)) if is_known(provider) && !name.is_empty() => ModelRef::new(provider, name),
-        _ => ModelRef::new(current.provider, text),
+        Some((provider, name)) if is_known(provider) && !name.is_empty() => Ok(ModelRef::new(provider, name)),
+        Some((provider, _)) if !is_known(provider) => Err(format!(
+            "unknown provider {provider:?}; available: {}, {}, {DEMO}",
+            PROVIDER_NAMES.join(", "),
+            LOCAL.name
+        )),
+        Some(_) | None => Ok(ModelRef::new(current.provider, text)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ANTHROPIC, OLLAMA, OPENAI, VERTEX};
+    use super::{ANTHROPIC, OLLAMA, OPENAI, VERTEX, typed_model};
+    use crate::message::ModelRef;
+
+    #[test]
+    fn a_typed_model_never_has_an_unknown_provider() {
+        let typed = |text: &str| typed_model(text, ModelRef::new("openai", "x"));
+        assert_eq!(typed("gemini/flash"), Ok(ModelRef::new("gemini", "flash")));
+        assert_eq!(typed("gpt"), Ok(ModelRef::new("openai", "gpt")));
+        assert_eq!(typed("openai/meta/llama"), Ok(ModelRef::new("openai", "meta/llama")));
+        let error = typed("nope/x").unwrap_err();
+        assert!(error.starts_with("unknown provider \"nope\"; available: openai, "), "{error}");
+        assert!(error.ends_with(", local, demo"), "{error}");
+    }
 
     #[test]
     fn hints_name_the_setting_in_use() {

@@ -9,6 +9,22 @@ use crate::undo::UndoRecord;
 /// Reason of the rejection of calls that were waiting when their turn was stopped.
 pub const TURN_STOPPED: &str = "the turn was stopped";
 
+/// Notes at the end of a `run_command` that returned before its program ended. Each says why.
+pub const WAITS_FOR_ANSWER: &str =
+    "the command is still running and seems to wait for an answer; answer with send_keys";
+pub const FULL_SCREEN_RUNS: &str =
+    "a full-screen program is still running; continue with send_keys, and end it before the next command";
+pub const PAGER_IS_OPEN: &str =
+    "a pager is still open; use send_keys to show the next page (Space) or to quit (q)";
+
+/// What the program of a call does that still runs in the session's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunningProgram {
+    WaitsForInput,
+    /// It shows a screen of its own.
+    OnScreen,
+}
+
 /// Outcome of a tool call, as reported by a host and logged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -153,6 +169,16 @@ impl Outcome {
     /// Returns true for the outcome [`not_run`](Self::not_run).
     pub fn is_not_run(&self) -> bool {
         self.status == Status::Cancelled && self.output.strip_prefix("not run: ") == Some(TURN_STOPPED)
+    }
+
+    /// Returns what the program does that still runs in the session's terminal, if the host says so in its last note.
+    pub fn running_program(&self) -> Option<RunningProgram> {
+        let last = self.output.lines().next_back().filter(|_| self.status == Status::Unknown)?;
+        match last.strip_prefix('[')?.strip_suffix(']')? {
+            WAITS_FOR_ANSWER => Some(RunningProgram::WaitsForInput),
+            FULL_SCREEN_RUNS | PAGER_IS_OPEN => Some(RunningProgram::OnScreen),
+            _ => None,
+        }
     }
 
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {

@@ -430,7 +430,7 @@ impl Policy {
 
 impl Assessment {
     fn denied_by(rule: &str, risk: Risk, covers: Grant) -> Self {
-        let refusal = format!("denied by the rule `{rule}`; do not try to work around it");
+        let refusal = format!("denied by the rule `{rule}`{NO_WORKAROUND}");
         Self { verdict: Verdict::Deny, risk, covers, refusal, rule: Some(rule.to_owned()) }
     }
 }
@@ -438,6 +438,17 @@ impl Assessment {
 /// Message for the model if [`ApprovalMode::Never`] denied its call.
 pub const READ_ONLY_REFUSAL: &str = "denied: this session is read-only (approve = never); nothing ran. The call was \
      recorded as a step of your plan: keep investigating, and end with the steps that you propose";
+
+/// Beginnings of the parts of refusals that tell the model what to do.
+const ADVICE_TO_MODEL: [&str; 2] = [". The call was recorded as a step of your plan:", NO_WORKAROUND];
+
+const NO_WORKAROUND: &str = "; do not try to work around it";
+
+/// Returns the part of a refusal that is meant for people.
+pub fn refusal_for_people(refusal: &str) -> &str {
+    let advice = ADVICE_TO_MODEL.iter().filter_map(|advice| refusal.find(advice)).min();
+    advice.map_or(refusal, |at| &refusal[..at])
+}
 
 fn read_only_refusal(verdict: Verdict) -> String {
     match verdict {

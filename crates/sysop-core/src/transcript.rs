@@ -36,6 +36,7 @@ use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::image::prompt_for_display;
 use crate::message::{Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
+use crate::policy::refusal_for_people;
 use crate::question::Question;
 use crate::spec::SessionSpec;
 use crate::ui_text::is_retrying;
@@ -531,13 +532,17 @@ impl Transcript {
             Some(plan) => plan.call.name.clone(),
             None => call.map(|call| call.name).unwrap_or_default(),
         };
+        let mut outcome = outcome.clone();
+        if outcome.status == Status::Rejected {
+            outcome.output = refusal_for_people(&outcome.output).to_owned();
+        }
         let output = ToolOutput {
             call: id.clone(),
             number: self.tool_calls.saturating_add(1),
             tool,
             tail: String::new(),
             skipped_bytes: 0,
-            outcome: Some(outcome.clone()),
+            outcome: Some(outcome),
             never_ran,
         };
         self.put_output(output);

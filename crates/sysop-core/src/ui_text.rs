@@ -10,8 +10,8 @@ use crate::job::RunningJobs;
 use crate::message::{ToolCall, Usage};
 use crate::mode::Mode;
 use crate::model_progress::ModelProgress;
-use crate::outcome::{HostOutcome, Outcome, Status, TURN_STOPPED};
-use crate::policy::{Grant, RiskClass};
+use crate::outcome::{HostOutcome, Outcome, RunningProgram, Status, TURN_STOPPED};
+use crate::policy::{Grant, RiskClass, refusal_for_people};
 use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
     ApprovalScope, Decider, OutputReaders, PauseDelay, Proposal, ProposalState, SessionPhase, TurnEnd,
@@ -170,7 +170,11 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     if outcome.is_not_run() {
         return "not run".to_owned();
     }
-    let mut words = status_summary(outcome.status);
+    let mut words = match outcome.running_program() {
+        Some(RunningProgram::WaitsForInput) => "still running; it waits for input".to_owned(),
+        Some(RunningProgram::OnScreen) => "still running in the terminal".to_owned(),
+        None => status_summary(outcome.status),
+    };
     if let Some(code) = outcome.exit_code {
         words.push_str(&format!(", exit code {code}"));
     }
@@ -189,7 +193,7 @@ pub fn not_run_text(outcome: &Outcome) -> String {
     if outcome.is_not_run() {
         return outcome_summary(outcome);
     }
-    let why = outcome.output.trim();
+    let why = refusal_for_people(outcome.output.trim());
     safe(&format!("not run: {}", why.strip_prefix("not run: ").unwrap_or(why)))
 }
 
@@ -596,8 +600,32 @@ fn safe(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, error_lines, grouped, host_groups, split_hint};
-    use crate::outcome::{HostOutcome, Status};
+    use super::{counted, error_lines, grouped, host_groups, not_run_text, outcome_summary, split_hint};
+    use crate::outcome::{FULL_SCREEN_RUNS, HostOutcome, Outcome, Status, WAITS_FOR_ANSWER};
+    use crate::policy::READ_ONLY_REFUSAL;
+
+    #[test]
+    fn a_program_that_still_runs_in_the_terminal_is_no_lost_connection() {
+        let summary = |output: String| outcome_summary(&Outcome::new(Status::Unknown, output));
+        assert_eq!(
+            summary(format!("Go? [{WAITS_FOR_ANSWER}]")),
+            summary(String::new()),
+            "printed by a program"
+        );
+        assert_eq!(summary(format!("Go? \n[{WAITS_FOR_ANSWER}]")), "still running; it waits for input");
+        assert_eq!(summary(format!("[{FULL_SCREEN_RUNS}]")), "still running in the terminal");
+        assert!(summary("[the connection ended]".to_owned()).starts_with("outcome unknown"));
+    }
+
+    #[test]
+    fn people_do_not_see_advice_for_the_model() {
+        let text = |output: &str| not_run_text(&Outcome::new(Status::Rejected, output));
+        let expected = "not run: denied: this session is read-only (approve = never); nothing ran";
+        assert_eq!(text(READ_ONLY_REFUSAL), expected);
+        let rule = "denied by the rule `x`; do not try to work around it";
+        assert_eq!(text(rule), "not run: denied by the rule `x`");
+        assert_eq!(text("no ticket"), "not run: no ticket");
+    }
 
     #[test]
     fn thousands_are_separated_and_nouns_have_a_plural() {

@@ -315,7 +315,7 @@ impl ModelApi for OllamaModel {
         if lower.contains("does not support chat") {
             return fail(
                 FailureKind::BadRequest,
-                format!("{name} does not support chat; choose another model with --model"),
+                format!("{name} does not support chat; choose another model with /model or --model"),
             );
         }
         if errors::is_overflow(&lower) {

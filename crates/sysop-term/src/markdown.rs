@@ -16,7 +16,7 @@ pub use stream::MarkdownStream;
 use ratatui::style::Style;
 
 use self::line::{CodeFence, LineStart};
-use crate::cells::{Span, TextRow, truncate, width, wrap_exact};
+use crate::cells::{Span, TextRow, truncate, width, wrap_command};
 use crate::code::{Highlighter, Language};
 use crate::theme::{StyleRole, Theme};
 
@@ -397,6 +397,6 @@ pub(super) fn code_rows(
 ) {
     let spans = highlighter.line(line, markdown_style.theme, markdown_style.base);
     let gutter = gutter(markdown_style);
-    let rows = wrap_exact(&spans, markdown_style.columns - width(gutter.text()));
+    let rows = wrap_command(&spans, markdown_style.columns - width(gutter.text()));
     out.extend(rows.into_iter().map(|row| row.with_prefix(gutter.clone())));
 }

@@ -11,6 +11,7 @@ mod composer;
 mod copying;
 mod key_debounce;
 mod keys;
+mod leaving;
 mod meter;
 mod overlay;
 mod prompt_history;
@@ -31,7 +32,7 @@ use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use sysop_core::event::{ConfigChange, Event, Input, Logged, StopReason, Update};
+use sysop_core::event::{ConfigChange, Delta, Event, Input, Logged, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::model_table::ModelPrice;
 use sysop_core::policy::{CommandContext, Policy, Risk, Survey};
@@ -63,6 +64,9 @@ use crate::{BY, RunningTurnPolicy};
 
 /// Duration for which a flash message is shown.
 const FLASH: Duration = Duration::from_secs(4);
+/// Time to read a character of a flash message that is too long for [`FLASH`], and the longest time for all of it.
+const FLASH_READING: Duration = Duration::from_millis(60);
+const FLASH_MAX: Duration = Duration::from_secs(15);
 /// Minimum duration for which a flash message stays, even if something else happens.
 const FLASH_MIN: Duration = Duration::from_secs(1);
 /// Maximum time to wait until a sent input appears in the log. After that, the input counts as lost.
@@ -175,6 +179,8 @@ pub struct App {
     interrupted: bool,
     question_interrupted: bool,
     leave_asked: Option<Duration>,
+    /// Time until which a second Ctrl+D stops the running work and exits.
+    quit_asked: Option<Duration>,
     pub history: crate::view::HistoryView,
 }
 
@@ -234,6 +240,7 @@ impl App {
             interrupted: false,
             question_interrupted: false,
             leave_asked: None,
+            quit_asked: None,
             history: crate::view::HistoryView::default(),
         }
     }
@@ -474,7 +481,13 @@ impl App {
         self.transcript.apply(update);
         match update {
             Update::Logged(logged) => self.logged(logged, now),
-            Update::Delta(delta) => self.meter.delta(delta),
+            Update::Delta(delta) => {
+                self.meter.delta(delta);
+                // The session may have refused the decision. If it has not, the log closes the review again.
+                if matches!(delta, Delta::Notice { .. }) {
+                    self.decided = None;
+                }
+            }
         }
         if *self.transcript.phase() != before {
             self.meter.phase(now);
@@ -517,6 +530,8 @@ impl App {
                 }
                 self.done = false;
             }
+            // From now on, the log says what happens to the call. It may ask again.
+            Event::Decided { .. } | Event::ApprovalGiven { .. } => self.decided = None,
             // Canceling a turn also drops the queued prompts, both here and in the session.
             Event::CancelAsked { .. } => self.forget_queued(),
             Event::TurnEnded { reason, .. } => {
@@ -694,9 +709,11 @@ impl App {
         [spins, flash, pending_ack, debounce, countdown, self.leave_asked].into_iter().flatten().min()
     }
 
-    /// Shows a flash message for [`FLASH`], in place of the current one.
+    /// Shows a flash message for [`FLASH`], or for as long as it takes to read, in place of the current one.
     pub fn show_flash(&mut self, text: impl Into<String>, now: Duration) {
-        self.flash = Some(Flash { text: text.into(), since: now, until: now + FLASH });
+        let text = text.into();
+        let reading = FLASH_READING * u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        self.flash = Some(Flash { text, since: now, until: now + reading.clamp(FLASH, FLASH_MAX) });
     }
 
     /// Ends a flash message as soon as it was shown for [`FLASH_MIN`], because something else is happening now.

@@ -14,7 +14,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui_textarea::TextArea;
-use sysop_term::cells::{truncate, width};
+use sysop_term::cells::{truncate, width, wrap};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow, link};
 
@@ -29,6 +29,10 @@ use crate::view::{MatchStyles, mark_matches};
 const SIGN_COLUMNS: u16 = 2;
 /// Separator between the parts of a line.
 const DOT: &str = " · ";
+/// Number of columns of the line above the composer that its text never fills.
+const RULE_MARGINS: u16 = 4;
+/// Maximum number of rows of a flash message.
+const MESSAGE_ROWS_MAX: usize = 3;
 /// Minimum height of the history, in rows, at which its last row is left empty.
 const AIRY_ROWS_MIN: u16 = 10;
 /// Maximum width of the names in the completion list, in columns.
@@ -50,7 +54,9 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     }
     let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
     let middle = middle_pane::MiddlePane::of(app, theme, area, now);
-    let regions = regions(area, middle.rows(), box_rows(app, columns));
+    let mut regions = regions(area, middle.rows(), box_rows(app, columns));
+    let message = message_rows(app, theme, area.width);
+    let message_area = regions.take_rows_above_rule(message.len());
     let air = u16::from(regions.history.height >= AIRY_ROWS_MIN);
     let history = Rect { height: regions.history.height - air, ..regions.history };
     if app.shows_start_screen() {
@@ -68,7 +74,9 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     if let Some(area) = regions.middle {
         cursor = middle.draw(app, theme, area, frame);
     }
-    rule(app, theme, regions.rule, frame.buffer_mut(), now);
+    draw_message(&message, message_area, frame.buffer_mut());
+    let flash = app.flash().filter(|_| message_area.is_none());
+    rule(app, flash, theme, regions.rule, frame.buffer_mut(), now);
     cursor = draw_box(app, theme, regions.input, frame).or(cursor);
     status(app, theme, regions.status, frame.buffer_mut(), now);
     offers(app, theme, &regions, frame.buffer_mut());
@@ -203,11 +211,33 @@ fn tone_role(tone: Tone) -> StyleRole {
     }
 }
 
+/// Returns the rows of a flash message that does not fit in the line above the composer; none if it fits.
+fn message_rows(app: &App, theme: Theme, columns: u16) -> Vec<TextRow> {
+    let room = usize::from(columns.saturating_sub(RULE_MARGINS)).max(1);
+    let Some(text) = app.flash().filter(|text| width(text) > room) else { return Vec::new() };
+    let style = theme.style(StyleRole::Warn);
+    let mut rows = wrap(&[Span::new(text, style)], room);
+    if rows.len() > MESSAGE_ROWS_MAX {
+        rows.truncate(MESSAGE_ROWS_MAX);
+        if let Some(last) = rows.last_mut() {
+            last.push(Span::new("…", style));
+        }
+    }
+    rows.into_iter().map(|row| row.with_prefix(Span::new("  ", style))).collect()
+}
+
+fn draw_message(rows: &[TextRow], area: Option<Rect>, buffer: &mut Buffer) {
+    let Some(area) = area else { return };
+    for (row, y) in rows.iter().zip(area.top()..area.bottom()) {
+        row.draw(buffer, area.x, y, area.width);
+    }
+}
+
 /// Draws the line above the composer: a flash message or the current activity, and key hints.
-fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
+fn rule(app: &App, said: Option<&str>, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
     let columns = usize::from(area.width);
     let mut left = TextRow::default();
-    let (said, keys) = (app.flash(), keys(app, now));
+    let keys = keys(app, now);
     match (said, app.activity(now)) {
         (Some(text), _) => left.push(Span::new(text, theme.style(StyleRole::Warn))),
         (None, Some(activity)) => {
@@ -227,7 +257,7 @@ fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration)
         row.push(Span::new("─ ", line));
         // The first key stays visible beside a long activity, as it stops the turn.
         let kept = if said.is_none() { keys.first().map_or(0, |key| width(key) + 3) } else { 0 };
-        let room = columns.saturating_sub(4);
+        let room = columns.saturating_sub(usize::from(RULE_MARGINS));
         let room = room.saturating_sub(kept).max(room / 2);
         for span in truncate(&left.spans, room, line).spans {
             row.push(span);
@@ -296,6 +326,8 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
                 vec!["Enter send", "Ctrl+U clear line", "Esc cancel"]
             }
             ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
+            ReviewMode::Deciding if review.is_emptied() => vec!["i edit", "r reject", "Esc cancel"],
+            ReviewMode::Editing if review.is_emptied() => vec!["Esc done", "Alt+u undo"],
             ReviewMode::Deciding if review.awaits_preview() => {
                 vec!["checking the effect…", "r reject", "i edit", "Esc cancel"]
             }
@@ -313,6 +345,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             }
             ReviewMode::Editing => vec!["Enter run", "Esc done", "Alt+Enter new line", "Alt+u undo"],
             ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
+            ReviewMode::ConfirmingSession => vec!["a allow for this session", "Esc back"],
             ReviewMode::ConfirmingRule if !review.is_read() => vec!["Enter more", "Esc back"],
             ReviewMode::ConfirmingRule => vec!["Enter save and run", "Esc back"],
         };

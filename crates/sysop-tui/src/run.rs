@@ -199,6 +199,7 @@ impl RunLoop {
         loop {
             self.draw()?;
             if let Some(left) = self.left.take() {
+                self.await_stop(&left).await?;
                 self.await_background().await;
                 return Ok(self.into_exit(left));
             }

@@ -4,6 +4,8 @@ mod always;
 mod edits;
 mod everyday;
 mod keys;
+mod leaving;
+mod messages;
 mod outcomes;
 mod properties;
 mod screens;

@@ -15,7 +15,7 @@ use crate::message::ToolCall;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
-    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for,
+    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for, refusal_for_people,
 };
 use crate::tool::{ToolEffect, ToolSpec};
 use crate::undo::UNDO_TOOL;
@@ -421,7 +421,8 @@ pub(super) fn failure_sentence(outcome: &Outcome) -> String {
         (Status::Cancelled, _) => "the command was stopped".to_owned(),
         (Status::Interrupted | Status::Unknown, _) => "the outcome of the command is unknown".to_owned(),
         (Status::Ok | Status::Failed | Status::Rejected, _) => {
-            outcome.output.lines().next().unwrap_or("the call failed").to_owned()
+            let first = outcome.output.lines().next().unwrap_or("the call failed");
+            refusal_for_people(first).to_owned()
         }
     }
 }

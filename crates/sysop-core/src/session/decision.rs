@@ -10,6 +10,15 @@ use crate::id::{CallId, Timestamp};
 use crate::outcome::{Outcome, Status};
 use crate::tool::ToolEffect;
 
+/// Refusal to allow a call for the session that always asks.
+const ONCE_ONLY: &str = "this kind of command can only be allowed once; it still waits for an answer";
+
+/// Tells the users that a decision does not count. The approval stays open. Front ends that have closed it show it
+/// again.
+fn refuse_decision(out: &mut Output, why: &str) {
+    out.effects.push(Effect::Notify { text: why.to_owned() });
+}
+
 impl Session {
     pub(super) fn on_decision(
         &mut self,
@@ -36,7 +45,8 @@ impl Session {
         let is_command =
             self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
         if edited.is_some() && !is_command {
-            return; // only commands can be edited; running the original is not what the user approved
+            // Running the original is not what the user approved.
+            return refuse_decision(out, "only commands can be edited; the call still waits for an answer");
         }
         // An edited command has not been assessed yet. The user who wrote it knows its findings.
         let risk = match &edited {
@@ -44,7 +54,7 @@ impl Session {
             None => risk,
         };
         if matches!(&decision, Decision::AllowSession { .. }) && risk.class.always_asks() {
-            return; // such a call can only be allowed once; it keeps waiting
+            return refuse_decision(out, ONCE_ONLY);
         }
         if needed > 1 && !self.is_last_consent(out, &id, &decision, (&by, person.as_ref()), needed) {
             return;
@@ -102,7 +112,7 @@ impl Session {
             }
         };
         if let Some(text) = refused {
-            out.effects.push(Effect::Notify { text });
+            refuse_decision(out, &text);
             return false;
         }
         if self.state.approvers.len() + 1 >= needed as usize {

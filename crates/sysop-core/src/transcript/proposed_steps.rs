@@ -3,7 +3,7 @@
 use super::{ItemBody, Proposal, ProposalState, Transcript};
 use crate::event::Origin;
 use crate::outcome::Status;
-use crate::policy::READ_ONLY_REFUSAL;
+use crate::policy::{READ_ONLY_REFUSAL, refusal_for_people};
 
 const STEPS_MAX: usize = 32;
 
@@ -28,7 +28,8 @@ impl Transcript {
                 }
                 ItemBody::ToolOutput(output) => {
                     let denied = output.outcome.as_ref().is_some_and(|outcome| {
-                        outcome.status == Status::Rejected && outcome.output == READ_ONLY_REFUSAL
+                        outcome.status == Status::Rejected
+                            && outcome.output == refusal_for_people(READ_ONLY_REFUSAL)
                     });
                     let plan = self.plan(&output.call).filter(|plan| denied && plan.origin == Origin::Model);
                     steps.extend(plan.filter(|_| steps.len() < STEPS_MAX));

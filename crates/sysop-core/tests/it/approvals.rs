@@ -184,6 +184,21 @@ fn a_call_that_two_people_must_allow_is_neither_edited_nor_granted() {
 }
 
 #[test]
+fn a_refused_grant_leaves_the_approval_open_and_says_so() {
+    for (proposed, edited) in [("rm -rf /srv/x", None), ("touch a", Some("touch a && rm -rf /tmp/z"))] {
+        let mut world = World::new(spec(ApprovalMode::Ask));
+        world.prompt("go").reply(calls(vec![bash("1", proposed)]));
+        decide(&mut world, Decision::AllowSession { command: edited.map(str::to_owned) }, "ada", None);
+        assert!(world.last.events.is_empty() && world.running.is_none());
+        let said = notices(&world);
+        assert_eq!(said, ["this kind of command can only be allowed once; it still waits for an answer"]);
+        assert_eq!(world.waiting(), Some(CallId::new("1")));
+        decide(&mut world, Decision::Allow { command: edited.map(str::to_owned) }, "ada", None);
+        assert!(world.running.is_some());
+    }
+}
+
+#[test]
 fn no_mode_and_no_typing_of_one_person_runs_a_change_that_two_people_must_allow() {
     let mut world = two_people();
     world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Auto) });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sysop_core::id::CallId;
-use sysop_core::outcome::Status;
+use sysop_core::outcome::{FULL_SCREEN_RUNS, PAGER_IS_OPEN, Status, WAITS_FOR_ANSWER};
 use sysop_core::policy::{Dialect, reads_with_git};
 use sysop_core::question::QuestionKind;
 use sysop_driver::port::CancellationToken;
@@ -487,11 +487,11 @@ impl TerminalCall<'_> {
             (inner.screen.is_full(), inner.screen.line_to_cursor(), inner.screen.cursor().1, still)
         };
         let told = if full && still >= FULL_SCREEN_QUIET {
-            "a full-screen program is still running; continue with send_keys, and end it before the next command"
+            FULL_SCREEN_RUNS
         } else if full || still < PROGRAM_QUIET {
             return None;
         } else if is_pager(&line) {
-            "a pager is still open; use send_keys to show the next page (Space) or to quit (q)"
+            PAGER_IS_OPEN
         } else if self.has_lost_marks().await {
             set_up_again(self.live).await;
             return self.ended().or_else(|| {
@@ -504,11 +504,14 @@ impl TerminalCall<'_> {
             );
             return Some(CallEnd::new(Status::Unknown, note));
         } else if column > 0 && still >= QUESTION_QUIET && (self.live.is_raw() || is_question(&line)) {
-            "the command is still running and seems to wait for an answer; answer with send_keys"
+            WAITS_FOR_ANSWER
         } else {
             return None;
         };
-        self.show_screen(capture);
+        // The captured output already ends with a question that was written as a line.
+        if told != WAITS_FOR_ANSWER || !is_question(&line) {
+            self.show_screen(capture);
+        }
         Some(CallEnd::new(Status::Unknown, told))
     }
 

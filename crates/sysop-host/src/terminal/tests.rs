@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use sysop_core::event::TypedInput;
 use sysop_core::id::CallId;
-use sysop_core::outcome::Status;
+use sysop_core::outcome::{Status, WAITS_FOR_ANSWER};
 use sysop_core::policy::{CommandContext, Fence, ResolvedTarget, Target};
 use sysop_core::question::QuestionKind;
 use sysop_driver::port::{CancellationToken, DeltaSink};
@@ -261,6 +261,16 @@ async fn a_command_that_removes_the_marks_still_ends() {
         assert!(text.is_empty() || text.ends_with(['#', '$', ' ']), "{command}: {text:?}");
         rig.is("cd /usr; sh -c 'pwd; exit 4'", "/usr\n", 4).await;
     }
+}
+
+#[tokio::test]
+async fn a_program_that_waits_for_an_answer_shows_its_question_once() {
+    let rig = rig("bash --norc", true);
+    // The quotes keep the echo of the command from passing for the question.
+    let (end, text) = rig.run("echo first; read -p 'Con''tinue? [y/N] ' -r reply; echo \"got $reply\"").await;
+    assert_eq!((end.status, end.notes), (Status::Unknown, vec![WAITS_FOR_ANSWER.to_owned()]));
+    assert_eq!(text, "first\nContinue? [y/N] ");
+    assert!(rig.keys("y Enter").await.1.contains("got y"));
 }
 
 #[tokio::test]

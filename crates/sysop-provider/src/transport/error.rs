@@ -126,7 +126,7 @@ impl ModelCall {
                 target.key_hint(sources.api_key.as_deref())
             }
             FailureKind::UnknownModel | FailureKind::Withheld | FailureKind::Budget => {
-                "choose another model with --model".to_owned()
+                "choose another model with /model or --model".to_owned()
             }
             FailureKind::Unreachable => self.unreachable_hint(),
             FailureKind::RateLimited => {

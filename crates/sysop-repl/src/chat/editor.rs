@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use reedline::{
     AbbrExpandContext, Color, ColumnarMenu, Completer, CompletionResult, DefaultHinter, EditCommand,
     EditMode, Emacs, ExternalPrinter, FileBackedHistory, Highlighter, KeyCode, KeyModifiers, Keybindings,
@@ -90,8 +90,10 @@ pub(super) fn editor(
     color: bool,
     printer: ExternalPrinter<String>,
     stop: Arc<AtomicBool>,
+    drawn: DrawnLine,
 ) -> (Reedline, Option<String>) {
     let mut editor = base(color)
+        .with_highlighter(Box::new(PlainHighlighter(drawn)))
         .with_external_printer(printer)
         .with_break_signal(stop)
         .with_completer(Box::new(completer))
@@ -161,7 +163,7 @@ fn key_bindings() -> Keybindings {
 fn base(color: bool) -> Reedline {
     Reedline::create()
         .with_edit_mode(Box::new(SanitizedPaste(Emacs::new(key_bindings()))))
-        .with_highlighter(Box::new(PlainHighlighter))
+        .with_highlighter(Box::new(PlainHighlighter(DrawnLine::default())))
         .with_ansi_colors(color)
         .use_bracketed_paste(true)
 }
@@ -219,11 +221,37 @@ pub(crate) fn sanitize_pasted_text(text: &str) -> String {
         .collect()
 }
 
+/// The line as the editor drew it last. Ctrl+C clears the editor's own line before its caller learns of the key.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DrawnLine(Arc<Mutex<DrawnText>>);
+
+#[derive(Debug, Default)]
+struct DrawnText {
+    text: String,
+    /// True if the line had any text since the last `take`.
+    was_written: bool,
+}
+
+impl DrawnLine {
+    fn set(&self, line: &str) {
+        let mut drawn = self.0.lock();
+        line.clone_into(&mut drawn.text);
+        drawn.was_written |= !line.is_empty();
+    }
+
+    /// Returns the line, and whether it had any text since the last call.
+    pub(super) fn take(&self) -> (String, bool) {
+        let drawn = std::mem::take(&mut *self.0.lock());
+        (drawn.text, drawn.was_written)
+    }
+}
+
 /// Highlighter without colors and without `!` history expansion, because `!` starts a shell command here.
-struct PlainHighlighter;
+struct PlainHighlighter(DrawnLine);
 
 impl Highlighter for PlainHighlighter {
     fn highlight(&self, line: &str, _cursor: usize) -> StyledText {
+        self.0.set(line);
         let mut text = StyledText::new();
         text.push((Color::Default.normal(), line.to_owned()));
         text

@@ -23,7 +23,7 @@ use sysop_driver::prompter;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask, rule_question};
-use super::editor::{CommandCompleter, PathCompleter, PromptLabel, editor, read};
+use super::editor::{CommandCompleter, DrawnLine, PathCompleter, PromptLabel, editor, read};
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
 use super::type_ahead::{self, TypedAhead};
@@ -59,8 +59,11 @@ pub(crate) enum ReadRequest {
 #[derive(Debug)]
 pub(crate) enum UserInput {
     Line(String),
-    /// Ctrl+C at the prompt.
-    Interrupt,
+    /// Ctrl+C at the prompt, with the draft that it cleared. `was_written` is true if the line had any text before.
+    Interrupt {
+        draft: String,
+        was_written: bool,
+    },
     /// Ctrl+D or the end of the input.
     End,
     /// Ctrl+P during a turn. Contains the text typed so far.
@@ -109,8 +112,9 @@ impl InputReader {
         let signal = Arc::clone(&repaint);
         let reader = Self::start(Some(above), move |requests, said, withdrawn| {
             let completer = CommandCompleter::new(known, paths);
+            let drawn = DrawnLine::default();
             let (mut editor, problem) =
-                editor(history.as_deref(), completer, color, printer, withdrawn.clone());
+                editor(history.as_deref(), completer, color, printer, withdrawn.clone(), drawn.clone());
             let repaint = editor.repaint_signal();
             let _ = signal.set(Box::new(move || repaint.request_repaint()) as Repaint);
             if let Some(problem) = problem {
@@ -118,7 +122,7 @@ impl InputReader {
             }
             for request in requests {
                 let answer = match request {
-                    ReadRequest::Line { label, draft } => read_line(&mut editor, &label, draft),
+                    ReadRequest::Line { label, draft } => read_line(&mut editor, &label, draft, &drawn),
                     ReadRequest::Approval(question) => {
                         match TtyApprovalIo::new(color).and_then(|mut it| ask(&mut it, &question, &withdrawn))
                         {
@@ -287,7 +291,8 @@ fn reply_by_lines(
     })
 }
 
-fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserInput {
+fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String, drawn: &DrawnLine) -> UserInput {
+    drawn.take();
     if !draft.is_empty() && editor.current_buffer_contents().is_empty() {
         editor.run_edit_commands(&[EditCommand::InsertString(draft)]);
     }
@@ -297,7 +302,13 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
             let _ = editor.sync_history();
             UserInput::Line(line)
         }
-        Ok(Signal::CtrlC) => UserInput::Interrupt,
+        Ok(Signal::CtrlC) => {
+            let (draft, was_written) = drawn.take();
+            if !draft.trim().is_empty() {
+                save_line(editor, &draft);
+            }
+            UserInput::Interrupt { draft, was_written }
+        }
         Ok(Signal::CtrlD) => UserInput::End,
         Ok(Signal::ExternalBreak(draft)) => {
             editor.run_edit_commands(&[EditCommand::Clear]);
@@ -312,6 +323,12 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
     }
 }
 
+/// Adds a line to the history. A failure to write it must not lose the line.
+fn save_line(editor: &mut Reedline, line: &str) {
+    let _ = editor.history_mut().save(HistoryItem::from_command_line(line));
+    let _ = editor.sync_history();
+}
+
 fn read_ahead(
     editor: &mut Reedline,
     draft: String,
@@ -321,9 +338,7 @@ fn read_ahead(
     let show = |text: &str| emit(said, UserInput::Typing(text.to_owned()));
     match type_ahead::read(draft, withdrawn, show) {
         Ok(TypedAhead::Line(line)) => {
-            // A failure to write the history must not lose the line.
-            let _ = editor.history_mut().save(HistoryItem::from_command_line(&line));
-            let _ = editor.sync_history();
+            save_line(editor, &line);
             UserInput::Line(line)
         }
         Ok(TypedAhead::Pause(text)) => UserInput::Pause(text),
@@ -337,8 +352,11 @@ fn read_ahead(
 /// it, so that the output shows the whole dialog.
 fn read_echoed_line(lines: &mut (impl BufRead + AsFd)) -> io::Result<Option<String>> {
     let line = next_line(lines)?;
-    if !rustix::termios::isatty(&*lines) {
-        say(&format!("{}\n", safe(line.as_deref().unwrap_or_default())))?;
+    match &line {
+        // A terminal echoes no Ctrl+D.
+        None if rustix::termios::isatty(&*lines) => say("\n")?,
+        Some(_) if rustix::termios::isatty(&*lines) => {}
+        Some(_) | None => say(&format!("{}\n", safe(line.as_deref().unwrap_or_default())))?,
     }
     Ok(line)
 }

@@ -19,7 +19,7 @@ use futures::stream::BoxStream;
 use parking_lot::RwLock;
 use serde_json::json;
 use sysop_core::cost_report::CostReport;
-use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin, Update};
+use sysop_core::event::{ConfigChange, Decision, Delta, Event, Input, Origin, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
@@ -303,6 +303,10 @@ impl Repl {
             self.cost.event(&logged.event, &model, |model| self.context.prices.get(model).copied());
         }
         let Update::Logged(logged) = update else {
+            // The session may have refused the answer. If it has not, the log closes the question again.
+            if matches!(update, Update::Delta(Delta::Notice { .. })) {
+                self.answered = None;
+            }
             if let Some(text) = closed {
                 self.note(&text)?;
             }
@@ -325,6 +329,9 @@ impl Repl {
             self.turn_interrupted = false;
             self.question_interrupted = false;
             self.answered = None;
+        }
+        if matches!(logged.event, Event::ApprovalAsked { .. }) {
+            self.answered = None; // the call may ask again after its answer
         }
         if !self.running() || matches!(logged.event, Event::Resumed) {
             self.pausing = false;
@@ -476,7 +483,7 @@ impl Repl {
         let active_read = match &said {
             UserInput::Notice(_) | UserInput::Typing(_) => self.active_read.clone(),
             UserInput::Line(_)
-            | UserInput::Interrupt
+            | UserInput::Interrupt { .. }
             | UserInput::Pause(_)
             | UserInput::End
             | UserInput::Withdrawn(_)
@@ -508,7 +515,7 @@ impl Repl {
                 self.prompt_interrupted = false;
                 self.handle_line(&line, signals).await?;
             }
-            UserInput::Interrupt => self.interrupted_at_prompt()?,
+            UserInput::Interrupt { draft, was_written } => self.interrupted_in_line(&draft, was_written)?,
             UserInput::End if active_read == ActiveRead::TypeAhead => self.end_after_turn()?,
             UserInput::End => {
                 self.leaving = Some(self.exit_at_end);

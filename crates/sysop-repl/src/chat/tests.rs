@@ -448,7 +448,29 @@ async fn ctrl_c_stops_the_turn_and_a_second_one_exits() {
 async fn ctrl_c_twice_at_the_prompt_exits() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
-    person.types("half a line\u{3}").await;
+    person.types("\u{3}").await;
+    person.sees("Press Ctrl+C again").await;
+    person.types("\u{3}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn ctrl_c_clears_a_draft_which_the_history_brings_back() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("\u{3}").await;
+    person.sees("Press Ctrl+C again").await;
+    // Typing disarms the key.
+    person.types("half a line").await;
+    person.sees("half a line").await;
+    person.types("\u{3}").await;
+    person.sees("draft cleared; ↑ brings it back").await;
+    person.sees(PROMPT).await;
+    person.types("\u{1b}[A").await;
+    person.sees("half a line").await;
+    person.types("\u{3}").await;
+    person.sees("draft cleared").await;
+    person.types("\u{3}").await;
     person.sees("Press Ctrl+C again").await;
     person.types("\u{3}").await;
     assert_eq!(person.leaves().await, 0);

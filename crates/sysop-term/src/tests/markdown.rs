@@ -53,6 +53,21 @@ fn blocks_are_laid_out() {
 }
 
 #[test]
+fn rows_of_code_end_between_words() {
+    let line =
+        "journalctl -u nginx --since today | tail -n 20 /var/log/a-name-that-is-wider-than-a-row/of/it";
+    for text in [format!("```sh\n{line}\n```\n"), format!("- item\n\n  ```sh\n  {line}\n  ```\n")] {
+        let rows: Vec<String> = rows(&text, 40).iter().map(TextRow::text).collect();
+        let code: Vec<&str> =
+            rows.iter().filter_map(|row| row.split_once("▏ ")).map(|(_, code)| code).collect();
+        let code = code.strip_prefix(&["sh"]).unwrap_or(&code); // a block in a list has no heading
+        assert_eq!(code[..2], ["journalctl -u nginx --since today ", "| tail -n 20 "], "{rows:?}");
+        assert_eq!(code.concat(), line, "nothing is omitted");
+        assert!(rows.iter().all(|row| row.chars().count() <= 40), "{rows:?}");
+    }
+}
+
+#[test]
 fn prose_shows_joined_emoji_and_no_zero_width_characters_but_code_shows_each() {
     check(
         "zero\u{200b}width 👩\u{200d}💻 می\u{200c}خواهم `a\u{200b}b` \u{202e}x",

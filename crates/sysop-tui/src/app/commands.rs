@@ -262,8 +262,10 @@ impl App {
         let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {
             return Vec::new();
         };
-        let model = typed_model(name, current);
-        self.configure(ConfigChange::Model(model), now)
+        match typed_model(name, current) {
+            Ok(model) => self.configure(ConfigChange::Model(model), now),
+            Err(why) => self.remark(why, now),
+        }
     }
 
     fn routine(&mut self, name: &str, values: &[(String, String)], now: Duration) -> Vec<Action> {

@@ -24,11 +24,11 @@ use super::question_prompt;
 use super::review::{self, ReviewMode};
 use super::text_area::{self, EditResult};
 use super::{Action, App, EditTarget, ExitReason, Focus, PendingAck, State};
+use crate::BY;
 use crate::view::Scroll;
-use crate::{BY, RunningTurnPolicy};
 
-/// Time after a Ctrl+C within which a second Ctrl+C exits.
-const LEAVE: Duration = Duration::from_secs(3);
+/// Time after a Ctrl+C within which a second Ctrl+C exits; likewise for Ctrl+D.
+pub(super) const LEAVE: Duration = Duration::from_secs(3);
 /// Rows scrolled per step of the mouse wheel.
 const WHEEL_ROWS: usize = 3;
 
@@ -55,6 +55,9 @@ impl App {
             return Vec::new();
         }
         self.done = false;
+        if !is_control(key, 'd') {
+            self.quit_asked = None;
+        }
         if is_control(key, 'c') {
             return self.interrupt(now);
         }
@@ -95,9 +98,14 @@ impl App {
 
     /// Pastes a file. The composer gets `mention`, the file as `@PATH`; any other text field gets `text`, its path.
     pub fn paste_file(&mut self, text: &str, mention: &str, now: Duration) -> Vec<Action> {
-        (self.done, self.leave_asked) = (false, None);
+        (self.done, self.leave_asked, self.quit_asked) = (false, None, None);
         if self.are_keys_muted(now) {
             return Vec::new();
+        }
+        if let Some(review) = &mut self.review
+            && review.mode() == ReviewMode::ConfirmingSession
+        {
+            review.decide_again(); // a paste is not an answer
         }
         if let Some(overlay) = &mut self.overlay {
             overlay.paste(text);
@@ -271,23 +279,6 @@ impl App {
         Some(self.remember(&text).into_iter().collect())
     }
 
-    /// Saves drafts to the prompt history and exits. Cancels a running turn first if it would end with this process.
-    pub fn leave(&mut self, left: ExitReason) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for text in [self.input.take(), self.next.take()] {
-            actions.extend(self.remember(&text));
-        }
-        let runs = !matches!(
-            self.transcript.phase(),
-            SessionPhase::Idle | SessionPhase::Paused { .. } | SessionPhase::Stopping
-        );
-        if runs && self.leaving == RunningTurnPolicy::Cancel {
-            actions.push(Action::Send(Input::Cancel));
-        }
-        actions.push(Action::Quit(left));
-        actions
-    }
-
     fn pause_or_resume(&mut self, now: Duration) -> Vec<Action> {
         match self.transcript.phase() {
             SessionPhase::Paused { .. } => {
@@ -302,7 +293,7 @@ impl App {
             | SessionPhase::AwaitingApproval { .. }
             | SessionPhase::Running { .. }
             | SessionPhase::Stopping
-                if std::mem::replace(&mut self.pausing, true) =>
+                if self.pausing || self.transcript.pause_delay().is_some() =>
             {
                 self.pausing = false;
                 self.show_flash("Resumed", now);
@@ -312,6 +303,7 @@ impl App {
             | SessionPhase::AwaitingApproval { .. }
             | SessionPhase::Running { .. }
             | SessionPhase::Stopping => {
+                self.pausing = true;
                 match (&self.review, self.pause_delay()) {
                     (Some(_), Some(delay)) => self.show_flash(format!("{}…", ui_text::pausing(delay)), now),
                     (Some(_) | None, _) => self.flash = None, // the activity line shows it
@@ -374,7 +366,7 @@ impl App {
                 return self.key_in_box(key, now);
             }
             if is_control(key, 'd') {
-                return self.leave(ExitReason::Quit);
+                return self.end_of_input(now);
             }
         }
         match review.key(key, now) {
@@ -392,6 +384,10 @@ impl App {
                     return self.key_in_box(key, now);
                 }
                 Vec::new()
+            }
+            review::ReviewEvent::Typed(before) => {
+                self.next.key(KeyEvent::from(KeyCode::Char(before)));
+                self.key_in_box(key, now)
             }
             review::ReviewEvent::Message(text) => {
                 self.show_flash(text, now);
@@ -492,7 +488,7 @@ impl App {
             }
             KeyCode::Esc => return self.escape(),
             KeyCode::Char('d') if empty && key.modifiers == KeyModifiers::CONTROL => {
-                return self.leave(ExitReason::Quit);
+                return self.end_of_input(now);
             }
             KeyCode::Char('?') if empty => {
                 self.overlay = Some(Overlay::help());
@@ -683,7 +679,7 @@ impl App {
     }
 
     /// Adds a prompt to the history. As in a shell, one that starts with a space is not written to the file.
-    fn remember(&mut self, text: &str) -> Option<Action> {
+    pub(super) fn remember(&mut self, text: &str) -> Option<Action> {
         (self.prompt_history.push(text) && !text.starts_with(' '))
             .then(|| Action::AppendPromptHistory(text.to_owned()))
     }

@@ -23,6 +23,8 @@ pub enum ReviewMode {
     Editing,
     /// Keys write the feedback for the model.
     Rejecting,
+    /// The key for "allow for this session" was pressed once; pressed again, it allows the call.
+    ConfirmingSession,
     /// Keys confirm or cancel writing the displayed rule.
     ConfirmingRule,
 }
@@ -36,7 +38,7 @@ pub struct Review {
     class: RiskClass,
     /// Command, as last previewed, to which the displayed effect and risk belong.
     described: String,
-    /// True if the call can be allowed for the rest of the session.
+    /// True if the proposed call can be allowed for the rest of the session.
     session: bool,
     mode: ReviewMode,
     area: TextArea<'static>,
@@ -62,6 +64,8 @@ pub(super) enum ReviewEvent {
     Consumed,
     /// The key means nothing here. A character begins a draft, whose further characters are not answers.
     Unused,
+    /// The key and this one before it are the beginning of a draft: they came too fast for answers.
+    Typed(char),
     Decided(Decision),
     /// The call was allowed, and this rule must be written.
     AllowedAlways(OfferedRule),
@@ -78,9 +82,24 @@ const RULE_IS_LOOKED_UP: &str = "looking up the rule; try again in a moment";
 
 const AWAITS_PREVIEW: &str = "wait for the effect of the edited command";
 
+const EDITED_ONCE_ONLY: &str = "an edited command can only be allowed once";
+
 const ONCE_ONLY: &str = "this kind of command can only be allowed once";
 
+const ONLY_ENTER_SAVES: &str = "press Enter to save the rule and run the command";
+
 const ONLY_CAPITAL_Y: &str = "dangerous command: press Y to run";
+
+/// Key that allows a call for the session.
+const SESSION_KEY: char = 'a';
+
+/// Key that shows the rule for "allow always".
+const RULE_KEY: char = 'A';
+
+/// Returns true if no modifier but Shift is pressed.
+fn is_plain(key: KeyEvent) -> bool {
+    (key.modifiers - KeyModifiers::SHIFT).is_empty()
+}
 
 impl Review {
     pub(super) fn of(plan: &Proposal) -> Self {
@@ -150,14 +169,19 @@ impl Review {
         self.is_edited() && self.described != command && !command.trim().is_empty()
     }
 
-    /// Returns true if the call can be allowed for the rest of the session.
+    /// Returns true if the call can be allowed for the rest of the session. An edited command can only be allowed once.
     pub fn has_session_grant(&self) -> bool {
-        self.session
+        self.session && !self.is_edited()
     }
 
     /// Returns the command in its current, possibly edited form.
     pub fn command(&self) -> String {
         text_area::text(&self.area)
+    }
+
+    /// Returns true if the user has emptied the command, so that there is nothing to run.
+    pub fn is_emptied(&self) -> bool {
+        self.editable && self.command().trim().is_empty()
     }
 
     /// Returns true if the user has changed the command.
@@ -232,7 +256,7 @@ impl Review {
         let text = text_area::strip_invisible(text);
         match self.mode {
             // A paste is not an answer.
-            ReviewMode::Deciding | ReviewMode::ConfirmingRule => {}
+            ReviewMode::Deciding | ReviewMode::ConfirmingSession | ReviewMode::ConfirmingRule => {}
             ReviewMode::Editing => {
                 self.area.insert_str(text);
             }
@@ -245,10 +269,11 @@ impl Review {
     pub(super) fn key(&mut self, key: KeyEvent, now: Duration) -> ReviewEvent {
         // Editing and rejecting need no debounce: the user has seen the proposal.
         if self.is_answering() && !self.debounce.accepts(now) {
-            return ReviewEvent::Consumed;
+            return self.early_key(key);
         }
         match self.mode {
             ReviewMode::Deciding => self.decision_key(key),
+            ReviewMode::ConfirmingSession => self.confirm_session(key),
             ReviewMode::Editing => self.edit(key),
             ReviewMode::Rejecting => self.reject(key),
             ReviewMode::ConfirmingRule => self.confirm_rule(key),
@@ -257,25 +282,60 @@ impl Review {
 
     /// Returns true if a single key is an answer.
     pub(super) fn is_answering(&self) -> bool {
-        matches!(self.mode, ReviewMode::Deciding | ReviewMode::ConfirmingRule)
+        match self.mode {
+            ReviewMode::Deciding | ReviewMode::ConfirmingSession | ReviewMode::ConfirmingRule => true,
+            ReviewMode::Editing | ReviewMode::Rejecting => false,
+        }
+    }
+
+    /// Handles a key that came before the question could be read. If a letter opened the question, both are the
+    /// beginning of a text, whatever the second one means.
+    fn early_key(&mut self, key: KeyEvent) -> ReviewEvent {
+        let opened_by = match self.mode {
+            ReviewMode::ConfirmingSession => SESSION_KEY,
+            ReviewMode::ConfirmingRule => RULE_KEY,
+            ReviewMode::Deciding | ReviewMode::Editing | ReviewMode::Rejecting => {
+                return ReviewEvent::Consumed;
+            }
+        };
+        match key.code {
+            // A key that is held down repeats itself.
+            KeyCode::Char(letter) if letter == opened_by => ReviewEvent::Consumed,
+            KeyCode::Char(_) if is_plain(key) => {
+                self.decide_again();
+                ReviewEvent::Typed(opened_by)
+            }
+            _ => ReviewEvent::Consumed,
+        }
+    }
+
+    /// Returns to the proposal, which must be displayed again before a key answers it.
+    pub(super) fn decide_again(&mut self) {
+        (self.mode, self.debounce) = (ReviewMode::Deciding, KeyDebounce::default());
     }
 
     fn decision_key(&mut self, key: KeyEvent) -> ReviewEvent {
-        if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
+        if !is_plain(key) {
             return ReviewEvent::Consumed;
         }
         match key.code {
             KeyCode::Enter | KeyCode::Char('a' | 'A' | 'Y' | ' ') if !self.is_read() => self.down(self.page),
             KeyCode::Enter if self.takes_capital_y() => ReviewEvent::Message(ONLY_CAPITAL_Y),
-            KeyCode::Enter | KeyCode::Char('Y' | 'a') if self.awaits_preview() => {
+            KeyCode::Char(SESSION_KEY) if self.is_edited() && !self.class.always_asks() => {
+                ReviewEvent::Message(EDITED_ONCE_ONLY)
+            }
+            KeyCode::Char(SESSION_KEY) if !self.has_session_grant() => ReviewEvent::Message(ONCE_ONLY),
+            KeyCode::Enter | KeyCode::Char('Y') if self.awaits_preview() => {
                 // Asks again, in case the first request was lost.
                 self.previewed.clear();
                 ReviewEvent::Message(AWAITS_PREVIEW)
             }
             KeyCode::Enter | KeyCode::Char('Y') => self.allow(|command| Decision::Allow { command }),
-            KeyCode::Char('A') => self.show_rule(),
-            KeyCode::Char('a') if !self.session => ReviewEvent::Message(ONCE_ONLY),
-            KeyCode::Char('a') => self.allow(|command| Decision::AllowSession { command }),
+            KeyCode::Char(RULE_KEY) => self.show_rule(),
+            KeyCode::Char(SESSION_KEY) => {
+                (self.mode, self.debounce) = (ReviewMode::ConfirmingSession, KeyDebounce::default());
+                ReviewEvent::Consumed
+            }
             KeyCode::Char('r' | 'R') => {
                 self.mode = ReviewMode::Rejecting;
                 ReviewEvent::Consumed
@@ -295,6 +355,22 @@ impl Review {
         }
     }
 
+    /// Handles a key after the first `a`. The same key allows the call for the session. A key that would run the call
+    /// once, and Esc, only return; any other one counts as if the first had not been pressed.
+    fn confirm_session(&mut self, key: KeyEvent) -> ReviewEvent {
+        if !is_plain(key) {
+            return ReviewEvent::Consumed;
+        }
+        if key.code == KeyCode::Char(SESSION_KEY) {
+            return self.allow(|command| Decision::AllowSession { command });
+        }
+        self.decide_again();
+        match key.code {
+            KeyCode::Enter | KeyCode::Esc | KeyCode::Char('Y') => ReviewEvent::Consumed,
+            _ => self.decision_key(key),
+        }
+    }
+
     /// Displays the offered rule, because the user must see the rule before confirming it with a key.
     fn show_rule(&mut self) -> ReviewEvent {
         if self.is_edited() {
@@ -311,12 +387,12 @@ impl Review {
     }
 
     fn confirm_rule(&mut self, key: KeyEvent) -> ReviewEvent {
-        if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
+        if !is_plain(key) {
             return ReviewEvent::Consumed;
         }
         match key.code {
-            KeyCode::Enter | KeyCode::Char('y' | ' ') if !self.is_read() => self.down(self.page),
-            KeyCode::Enter | KeyCode::Char('y') => match self.offered_rule() {
+            KeyCode::Enter | KeyCode::Char(' ') if !self.is_read() => self.down(self.page),
+            KeyCode::Enter => match self.offered_rule() {
                 Some(offered) => ReviewEvent::AllowedAlways(offered.clone()),
                 None => ReviewEvent::Message(RULE_IS_FOR_PROPOSED),
             },
@@ -328,6 +404,14 @@ impl Review {
             KeyCode::Up => {
                 self.scroll = self.scroll.saturating_sub(1);
                 ReviewEvent::Consumed
+            }
+            KeyCode::Char('y') => ReviewEvent::Message(ONLY_ENTER_SAVES),
+            KeyCode::Char(' ' | RULE_KEY) => ReviewEvent::Consumed,
+            // The user is typing a text, and the Enter at its end must not confirm anything.
+            KeyCode::Char(_) => {
+                self.scroll = 0;
+                self.decide_again();
+                ReviewEvent::Unused
             }
             _ => ReviewEvent::Consumed,
         }
@@ -415,7 +499,7 @@ impl Review {
 
     fn allow(&self, decision: impl FnOnce(Option<String>) -> Decision) -> ReviewEvent {
         let command = self.command();
-        if self.editable && command.trim().is_empty() {
+        if self.is_emptied() {
             return ReviewEvent::Message("the command is empty; press Esc twice to cancel");
         }
         ReviewEvent::Decided(decision(self.is_edited().then_some(command)))

@@ -20,6 +20,19 @@ pub struct Regions {
     pub status: Rect,
 }
 
+impl Regions {
+    /// Takes rows from the history for a message above the line above the composer. Returns `None` if there is no
+    /// message, or no room for it.
+    pub(super) fn take_rows_above_rule(&mut self, rows: usize) -> Option<Rect> {
+        let rows = u16::try_from(rows).ok().filter(|rows| *rows > 0 && *rows < self.history.height)?;
+        self.history.height -= rows;
+        if let Some(middle) = &mut self.middle {
+            middle.y -= rows;
+        }
+        Some(Rect { y: self.rule.y - rows, height: rows, ..self.rule })
+    }
+}
+
 /// Minimum width of the screen, in columns, for showing the history to the left of the session's terminal.
 const BESIDE_COLUMNS_MIN: u16 = 168;
 /// Minimum height of the screen, in rows, for showing the history above the session's terminal.

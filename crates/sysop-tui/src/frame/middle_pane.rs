@@ -26,6 +26,9 @@ use crate::app::{App, ReviewMode};
 /// Maximum number of rows of live output, which is also limited to a third of the screen.
 const LIVE_ROWS_MAX: u16 = 16;
 const INDENT: u16 = 2;
+/// Titles of a proposal.
+const RUN_THIS: &str = "Run this?";
+const CONFIRM_SESSION: &str = "Allow for this session? Press a again; any other key returns";
 
 /// Content of the middle pane, laid out for a certain width.
 pub(super) enum MiddlePane {
@@ -77,7 +80,9 @@ impl MiddlePane {
             let risk = app.risk().unwrap_or_default();
             let now = app.wall_clock(now);
             let number = app.transcript().call_number(review.call());
-            let title = proposal_title(plan, review.is_edited(), number, facts, theme);
+            let confirms = review.mode() == ReviewMode::ConfirmingSession;
+            let question = if confirms { CONFIRM_SESSION } else { RUN_THIS };
+            let title = proposal_title(question, plan, review.is_edited(), number, facts, theme);
             if review.mode() == ReviewMode::Editing {
                 let wants =
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
@@ -265,13 +270,14 @@ fn titled(title: &TextRow, theme: Theme, columns: u16) -> TextRow {
 }
 
 fn proposal_title(
+    question: &str,
     plan: &Proposal,
     edited: bool,
     number: Option<(usize, usize)>,
     facts: &SessionInfo,
     theme: Theme,
 ) -> TextRow {
-    let mut row = TextRow::of("Run this?", theme.style(StyleRole::Title));
+    let mut row = TextRow::of(question, theme.style(StyleRole::Title));
     if let Some((number, count)) = number {
         row.push(Span::new(&format!("  {number} of {count}"), theme.style(StyleRole::Title)));
     }
@@ -312,7 +318,16 @@ fn rows_below_command(
     let mut rows = vec![TextRow::default()];
     rows.extend(effect_rows(shown_preview(plan, command), columns, theme));
     let before = rows.len();
-    rows.extend(risk_rows(plan, risk, theme, columns));
+    if is_command(plan) && command.trim().is_empty() {
+        rows.push(TextRow::of("! empty command: there is nothing to run", theme.style(StyleRole::Warn)));
+    } else {
+        rows.extend(risk_rows(risk, theme, columns));
+    }
+    // An edited command can only be allowed once.
+    if let Some(grant) = plan.session_grant().filter(|_| command == plan.command) {
+        let text = format!("a allow for this session: {}", ui_text::covers(grant));
+        rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Dim))], columns));
+    }
     if command == plan.command {
         rows.extend(guard_rows(plan, columns, theme));
     }
@@ -338,8 +353,8 @@ fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow
     rows
 }
 
-/// Returns rows that show the risk of the call and the scope of allowing it "for this session".
-fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
+/// Returns rows that show the risk of the call.
+fn risk_rows(risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
     let (sign, ink) = match risk.class {
         RiskClass::ReadOnly => ("✓ ", StyleRole::Good),
         RiskClass::ReadsRemote | RiskClass::Changes => ("• ", StyleRole::Text),
@@ -350,12 +365,7 @@ fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<
     let sign = Span::new(sign, theme.style(ink));
     let gap = Span::new(&" ".repeat(width(sign.text())), Style::new());
     let lines = wrap(&[Span::new(&text, theme.style(ink))], columns.saturating_sub(2));
-    let mut rows = hang(lines, &sign, &gap);
-    if let Some(grant) = plan.session_grant() {
-        let text = format!("a allow for this session: {}", ui_text::covers(grant));
-        rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Dim))], columns));
-    }
-    rows
+    hang(lines, &sign, &gap)
 }
 
 /// Returns the class of a risk and its reasons.

@@ -12,8 +12,9 @@ use sysop_driver::frontend::{SessionService, prompt_with_images};
 use sysop_driver::port::SessionSummary;
 use sysop_term::theme::ThemeName;
 
-use super::{FetchResult, RunLoop};
-use crate::app::{RecentSession, StartScreen};
+use super::{FetchResult, RunLoop, next_update};
+use crate::RunningTurnPolicy;
+use crate::app::{ExitReason, RecentSession, StartScreen};
 use crate::clipboard_image;
 use crate::screen::CopyResult;
 
@@ -21,6 +22,8 @@ use crate::screen::CopyResult;
 const LONG_TURN: Duration = Duration::from_secs(10);
 /// Maximum time to wait at exit for the terminal's reply about its background color.
 const ANSWER_WAIT_MAX: Duration = Duration::from_millis(200);
+/// Maximum time to wait at exit for the end of the work that was stopped.
+const STOP_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Time after which a terminal that has not replied is assumed never to reply.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
@@ -76,6 +79,25 @@ impl RunLoop {
         if self.asked_background.take().is_some() {
             self.app.set_theme(if is_light { ThemeName::Light } else { ThemeName::Dark });
         }
+    }
+
+    /// Waits briefly until the work that was stopped at exit has ended, so that the log has its outcome. A user who
+    /// pressed Ctrl+C twice has waited already.
+    pub(super) async fn await_stop(&mut self, left: &ExitReason) -> io::Result<()> {
+        if self.leaving != RunningTurnPolicy::Cancel || *left == ExitReason::Interrupted {
+            return Ok(());
+        }
+        let until = tokio::time::Instant::now() + STOP_WAIT_MAX;
+        while self.app.is_stopping() {
+            self.draw()?;
+            let Ok(Some(update)) = tokio::time::timeout_at(until, next_update(&mut self.updates)).await
+            else {
+                break;
+            };
+            let now = self.now();
+            self.app.update(&update, now);
+        }
+        Ok(())
     }
 
     /// Waits briefly for a reply from the terminal that would otherwise end up as input in the user's shell.

@@ -1,11 +1,11 @@
 //! Edited commands: they run only as seen, with their effect and their risk.
 
 use crossterm::event::KeyCode;
-use sysop_core::event::{Decision, Input};
+use sysop_core::event::{Decision, Event, Input};
 
 use super::keys::{decisions, in_review};
 use super::world::{World, key};
-use crate::app::{Action, ReviewMode};
+use crate::app::{Action, ReviewMode, State};
 
 #[test]
 fn an_edited_command_runs_only_after_its_effect_was_shown() {
@@ -40,6 +40,66 @@ fn an_edit_that_makes_a_command_dangerous_needs_capital_y() {
     assert!(decisions(&world).is_empty() && world.screen(120, 24).contains("Y run"));
     world.is_read().press(KeyCode::Char('Y'));
     assert_eq!(decisions(&world).len(), 1);
+}
+
+#[test]
+fn an_edited_command_is_only_allowed_once() {
+    let mut world = in_review("touch flag.txt && ls -la");
+    let offer = "a allow for this session";
+    assert!(world.screen(120, 24).contains(offer) && world.screen(120, 24).contains("a session"));
+    world.press(KeyCode::Char('i')).types(" && rm -rf /tmp/zzz").press(KeyCode::Enter).is_read();
+    let screen = world.screen(120, 24);
+    assert!(screen.contains("dangerous: recursive delete"), "{screen}");
+    assert!(!screen.contains(offer) && !screen.contains("a session"), "{screen}");
+    world.press(KeyCode::Char('a'));
+    assert!(world.screen(120, 24).contains("this kind of command can only be allowed once"));
+    assert!(decisions(&world).is_empty() && world.app.state() == State::ReviewAction);
+    world.is_read().press(KeyCode::Char('Y'));
+    assert_eq!(decisions(&world).len(), 1);
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('i')).types("y").press(KeyCode::Enter).is_read().press(KeyCode::Char('a'));
+    assert!(world.screen(120, 24).contains("an edited command can only be allowed once"));
+    assert!(decisions(&world).is_empty());
+}
+
+#[test]
+fn an_emptied_command_cannot_be_run() {
+    let mut world = in_review("x");
+    for (key, mode) in [(KeyCode::Backspace, ReviewMode::Editing), (KeyCode::Esc, ReviewMode::Deciding)] {
+        if mode == ReviewMode::Editing {
+            world.press(KeyCode::Char('i'));
+        }
+        world.press(key).is_read();
+        assert_eq!(world.app.review().map(|it| it.mode()), Some(mode));
+        let screen = world.screen(100, 24);
+        assert!(screen.contains("! empty command: there is nothing to run"), "{screen}");
+        assert!(!screen.contains("read-only") && !screen.contains("Enter run"), "{screen}");
+    }
+}
+
+#[test]
+fn a_refused_decision_leaves_the_proposal_open() {
+    let mut world = in_review("rm -rf /srv/x");
+    let call = world.app.review().unwrap().call().clone();
+    let decision = Decision::AllowSession { command: None };
+    world.app.pretend_decided(&call, &decision, world.now);
+    assert!(world.app.review().is_none());
+    world.tell(Input::Decision { call, decision, by: "tui".to_owned(), person: None });
+    assert!(decisions(&world).is_empty() && world.app.state() == State::ReviewAction);
+    let screen = world.screen(120, 24);
+    assert!(screen.contains("it still waits for an answer") && screen.contains("Run this?"), "{screen}");
+}
+
+#[test]
+fn a_call_that_asks_again_after_its_answer_is_shown_again() {
+    let mut world = in_review("touch x");
+    let call = world.app.review().unwrap().call().clone();
+    world.press(KeyCode::Enter);
+    assert!(world.app.review().is_none());
+    let asked = world.log.iter().find(|event| matches!(event, Event::ApprovalAsked { .. })).cloned().unwrap();
+    world.happened(vec![asked]);
+    assert_eq!(world.app.review().map(|review| review.call().clone()), Some(call));
+    assert_eq!(world.app.state(), State::ReviewAction);
 }
 
 #[test]

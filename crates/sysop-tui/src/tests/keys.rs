@@ -133,7 +133,7 @@ fn a_proposal_is_edited_in_place_and_undone() {
 #[test]
 fn a_proposal_is_allowed_for_the_session_rejected_or_edited_elsewhere() {
     let mut world = in_review("touch x");
-    world.press(KeyCode::Char('a'));
+    world.press(KeyCode::Char('a')).is_read().press(KeyCode::Char('a'));
     assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
     let mut world = in_review("touch x");
     world.press(KeyCode::Char('r')).types("not there").press(KeyCode::Enter);

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::event::Decision;
+use sysop_driver::frontend::OfferedRule;
 
 use super::keys::{decisions, in_review};
 use super::world::{World, bash, control};
-use crate::app::Action;
+use crate::app::{Action, ReviewMode};
 
 #[test]
 fn a_long_list_of_commands_says_which_part_is_visible() {
@@ -42,7 +43,61 @@ fn typing_continues_when_a_proposal_arrives() {
     assert!(decisions(&world).is_empty());
     assert_eq!(world.app.composer().text(), "and afteraaYr");
     world.passes(Duration::from_secs(1)).key(control('u')).press(KeyCode::Char('a'));
+    world.is_read().press(KeyCode::Char('a'));
     assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
+}
+
+#[test]
+fn the_first_letter_of_a_message_allows_nothing_for_the_session() {
+    for text in ["also x", "and then rest", "aardvark", "A list of it", "Any other?", "Always yes"] {
+        let mut world = in_review("touch x");
+        let plan = world.app.proposal_without_offer().unwrap();
+        let offered = OfferedRule::for_proposal(world.app.transcript(), plan, "rules.toml".to_owned());
+        world.app.set_offered_rule(offered);
+        for sign in text.chars() {
+            world.frame(100, 40);
+            world.passes(Duration::from_millis(150)).press(KeyCode::Char(sign));
+        }
+        assert!(decisions(&world).is_empty(), "{text}");
+        assert_eq!(world.app.composer().text(), text.replace("aar", "ar"), "{text}");
+        world.is_read().press(KeyCode::Enter);
+        assert!(decisions(&world).is_empty(), "{text}");
+        assert!(!world.actions.iter().any(|action| matches!(action, Action::AllowAlways(_))), "{text}");
+    }
+}
+
+#[test]
+fn allowing_for_the_session_is_confirmed_on_the_card() {
+    let title = "Allow for this session? Press a again; any other key returns";
+    let confirming = || {
+        let mut world = in_review("touch x");
+        world.press(KeyCode::Char('a'));
+        assert!(world.screen(100, 24).contains(title), "{}", world.screen(100, 24));
+        // A key that is held down repeats itself.
+        world.press(KeyCode::Char('a'));
+        assert!(decisions(&world).is_empty());
+        world.is_read();
+        world
+    };
+    let mut world = confirming();
+    assert!(world.screen(100, 24).contains("a allow for this session · Esc back"));
+    world.press(KeyCode::Char('a'));
+    assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
+    for key in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('Y')] {
+        let mut world = confirming();
+        world.press(key);
+        assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Deciding), "{key:?}");
+        assert!(decisions(&world).is_empty() && !world.screen(100, 24).contains(title), "{key:?}");
+        world.is_read().press(KeyCode::Enter);
+        assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{key:?}");
+    }
+    let mut world = confirming();
+    world.press(KeyCode::Char('r'));
+    assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Rejecting));
+    let mut world = confirming();
+    world.pastes("aaa");
+    assert!(decisions(&world).is_empty());
+    assert_eq!(world.app.composer().text(), "aaa");
 }
 
 #[test]
@@ -58,6 +113,8 @@ fn a_letter_that_is_no_key_of_a_proposal_begins_a_draft() {
         .passes(Duration::from_secs(1))
         .key(control('u'))
         .press(KeyCode::Char(' '))
+        .press(KeyCode::Char('a'))
+        .is_read()
         .press(KeyCode::Char('a'));
     assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
 }

@@ -146,7 +146,8 @@ impl World {
         world
     }
 
-    fn happened(&mut self, events: Vec<Event>) {
+    /// Logs events, as if the session had emitted them.
+    pub(crate) fn happened(&mut self, events: Vec<Event>) {
         for event in events {
             self.log.push(event.clone());
             let seq = Seq(self.log.len() as u64);
@@ -183,7 +184,9 @@ impl World {
         }
         self.happened(out.events);
         for effect in out.effects {
-            if let Effect::Survey { call, attempt, .. } = effect {
+            if let Effect::Notify { text } = effect {
+                self.delta(Delta::Notice { text });
+            } else if let Effect::Survey { call, attempt, .. } = effect {
                 let survey = Survey::elsewhere(CommandContext::bash());
                 self.tell(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
             }

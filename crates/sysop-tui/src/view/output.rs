@@ -83,9 +83,50 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
         return lines.iter().flat_map(wrapped).collect();
     }
     let last = ROWS_MAX - FIRST_ROWS - 1;
-    let rest = lines.len() - FIRST_ROWS - last;
+    let hidden = &lines[FIRST_ROWS..lines.len() - last];
     let mut out: Vec<TextRow> = lines[..FIRST_ROWS].iter().flat_map(wrapped).collect();
-    out.push(TextRow::of(&format!("… {rest} more lines"), dim));
+    let count = omitted_lines(hidden, outcome.truncated).map(|count| format!("{count} "));
+    out.push(TextRow::of(&format!("… {}more lines", count.unwrap_or_default()), dim));
     out.extend(lines[lines.len() - last..].iter().flat_map(wrapped));
     out
+}
+
+/// Returns the number of lines for which these lines of an output stand, with those that the host omitted. `None` if the
+/// host does not say how many it omitted.
+fn omitted_lines(lines: &[TextRow], truncated: bool) -> Option<u64> {
+    let count = |line: &TextRow| match truncated {
+        true => omission_notice(&line.text()).map_or(Some(1), OmittedLines::count),
+        false => Some(1),
+    };
+    lines.iter().map(count).sum()
+}
+
+/// What a line that the host put in place of a part of an output says about it.
+enum OmittedLines {
+    Count(u64),
+    Unknown,
+}
+
+impl OmittedLines {
+    fn count(self) -> Option<u64> {
+        match self {
+            Self::Count(count) => Some(count),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Reads `… [310 lines, 1,240 bytes omitted; …] …` and `… [lines 7 to 90 omitted (…); …] …`. Returns `None` for any
+/// other line.
+fn omission_notice(line: &str) -> Option<OmittedLines> {
+    let text = line.strip_prefix("… [")?.strip_suffix("] …").filter(|text| text.contains(" omitted"))?;
+    let number = |text: &str| text.replace(',', "").parse::<u64>().ok();
+    let counted = text.split_once(" line").and_then(|(count, _)| number(count));
+    let counted = counted.filter(|count| *count > 0); // a part of a single line
+    let range = || {
+        let (from, rest) = text.strip_prefix("lines ")?.split_once(" to ")?;
+        let (from, to) = number(from).zip(number(rest.split(' ').next()?))?;
+        Some(to.saturating_sub(from) + 1)
+    };
+    Some(counted.or_else(range).map_or(OmittedLines::Unknown, OmittedLines::Count))
 }

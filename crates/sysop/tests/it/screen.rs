@@ -31,6 +31,8 @@ fn a_task_is_proposed_edited_run_and_answered() {
         assert!(world.has("proposed") && world.has("edited"));
         viewer.reads_the_proposal().await;
         viewer.types("a").await;
+        viewer.sees("Esc back").await;
+        viewer.types("a").await;
         let screen = viewer.sees("All is made.").await;
         assert!(screen.contains("a b") && screen.contains("✓ "), "{screen}");
         viewer.sees("done in").await;

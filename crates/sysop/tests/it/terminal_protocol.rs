@@ -78,6 +78,8 @@ fn a_grant_for_the_session_is_listed_and_revoked() {
         viewer.types("first file\r").await;
         viewer.reads_the_proposal().await;
         viewer.types("a").await;
+        viewer.sees("Esc back").await;
+        viewer.types("a").await;
         viewer.sees("made a").await;
         viewer.types("second file\r").await;
         viewer.sees("made b").await;

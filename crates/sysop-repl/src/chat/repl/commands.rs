@@ -157,8 +157,13 @@ impl Repl {
             }
             return Ok(());
         };
-        let change = ConfigChange::Model(typed_model(name, current));
-        self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)
+        match typed_model(name, current) {
+            Ok(model) => {
+                let change = ConfigChange::Model(model);
+                self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)
+            }
+            Err(why) => self.view.say(&why, StyleRole::Warn, &mut self.screen),
+        }
     }
 
     pub(super) fn jobs(&mut self, command: JobsCommand) -> io::Result<()> {

@@ -43,6 +43,15 @@ impl Repl {
         self.view.say("Stopping… Ctrl+C again to quit", StyleRole::Warn, &mut self.screen)
     }
 
+    /// Handles Ctrl+C in the line editor. Only a second one in an empty line quits.
+    pub(super) fn interrupted_in_line(&mut self, draft: &str, was_written: bool) -> io::Result<()> {
+        self.prompt_interrupted &= !was_written;
+        if draft.trim().is_empty() {
+            return self.interrupted_at_prompt();
+        }
+        self.note("draft cleared; ↑ brings it back")
+    }
+
     pub(super) fn interrupted_at_prompt(&mut self) -> io::Result<()> {
         if self.prompt_interrupted {
             self.leaving = Some(Exit::Done);

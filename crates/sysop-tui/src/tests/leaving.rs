@@ -1,0 +1,99 @@
+//! Leaving the front end while something runs, and pausing a turn.
+
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+use sysop_core::event::{Event, Input};
+use sysop_core::id::{CallId, JobId};
+use sysop_core::outcome::{Outcome, Status};
+
+use super::keys::{decisions, in_review};
+use super::world::{World, bash, control, says};
+use crate::RunningTurnPolicy;
+use crate::app::{Action, AppOptions};
+
+fn has_left(world: &World) -> bool {
+    world.actions.iter().any(|action| matches!(action, Action::Quit(_)))
+}
+
+fn is_canceled(world: &World) -> bool {
+    world.log.iter().any(|event| matches!(event, Event::CancelAsked { .. } | Event::TurnEnded { .. }))
+}
+
+fn with_running_command(options: AppOptions) -> World {
+    let mut world = World::with(options);
+    world.says("go").replies(bash("c1", "touch x")).is_read().press(KeyCode::Enter);
+    assert!(world.running.is_some());
+    world
+}
+
+#[test]
+fn ctrl_d_says_what_it_will_stop_before_it_does() {
+    let mut world = with_running_command(AppOptions::default());
+    world.key(control('d'));
+    assert!(!has_left(&world) && !is_canceled(&world));
+    let text = "a command is running; press Ctrl+D again to stop it and quit";
+    assert!(world.screen(100, 24).contains(text), "{}", world.screen(100, 24));
+    // Later, or after another key, the first one has been forgotten.
+    world.passes(Duration::from_secs(10)).key(control('d')).types("x").press(KeyCode::Backspace);
+    world.key(control('d'));
+    assert!(!has_left(&world) && !is_canceled(&world));
+    world.key(control('d'));
+    assert!(has_left(&world) && is_canceled(&world));
+    assert!(world.app.is_stopping(), "the outcome is awaited");
+    world.ends(Outcome::new(Status::Cancelled, "stopped"));
+    assert!(!world.app.is_stopping());
+}
+
+#[test]
+fn ctrl_d_while_a_model_answers_stops_the_turn_at_the_second_press() {
+    let mut world = World::new();
+    world.says("go").key(control('d'));
+    assert!(!has_left(&world) && world.asked.is_some());
+    assert!(world.screen(100, 24).contains("a turn is running; press Ctrl+D again"));
+    world.key(control('d'));
+    assert!(has_left(&world) && world.asked.is_none());
+}
+
+#[test]
+fn ctrl_d_stops_background_jobs_at_the_second_press() {
+    let mut world = World::new();
+    world.says("go").replies(says("done"));
+    let job = |id: u32| Event::JobStarted {
+        job: JobId(id),
+        call: CallId::new(format!("c{id}")),
+        command: "sleep 99".to_owned(),
+        host: "web1".to_owned(),
+    };
+    world.happened(vec![job(1)]);
+    world.key(control('d'));
+    assert!(world.screen(100, 24).contains("a background job is running; press Ctrl+D again to stop it"));
+    world.happened(vec![job(2)]);
+    let actions = world.app.key(control('d'), world.now);
+    let stopped = actions.iter().filter(|action| matches!(action, Action::Send(Input::StopJob { .. })));
+    assert_eq!(stopped.count(), 2);
+    assert!(matches!(actions.last(), Some(Action::Quit(_))) && world.app.is_stopping());
+}
+
+#[test]
+fn ctrl_d_leaves_a_session_of_a_server_at_once() {
+    let options = AppOptions { leaving: RunningTurnPolicy::Continue, ..AppOptions::default() };
+    let mut world = with_running_command(options);
+    world.key(control('d'));
+    assert!(has_left(&world) && !is_canceled(&world));
+}
+
+#[test]
+fn ctrl_p_pauses_and_resumes_at_a_pending_approval() {
+    let mut world = in_review("touch x");
+    for _ in 0..2 {
+        world.key(control('p'));
+        assert!(world.screen(100, 24).contains("pausing after this step…"), "{}", world.screen(100, 24));
+        assert!(matches!(world.log.last(), Some(Event::Paused { .. })));
+        world.key(control('p'));
+        assert!(world.screen(100, 24).contains("Resumed"), "{}", world.screen(100, 24));
+        assert!(matches!(world.log.last(), Some(Event::Resumed)));
+    }
+    world.press(KeyCode::Enter);
+    assert_eq!(decisions(&world).len(), 1);
+}
