@@ -80,7 +80,7 @@ pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
         survey,
         entries: BTreeSet::new(),
         folders: Vec::new(),
-        modes_only: true,
+        modes_only: analysis.invocations.iter().any(|it| MODE_PROGRAMS.contains(&program_of(it))),
         is_complete: !is_opaque,
         has_packages: false,
         uses_sudo: false,
@@ -90,7 +90,8 @@ pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
     }
     let written = analysis.targets.iter().filter(|target| target.access == Access::Write);
     written.for_each(|target| found.target(target));
-    let has_shell = !scripts.is_empty() || analysis.invocations.iter().any(is_shell);
+    let has_shell =
+        !scripts.is_empty() || analysis.invocations.iter().any(|it| SHELLS.contains(&program_of(it)));
     let has_unread = scripts.iter().any(|script| !is_read(script, survey));
     if analysis.is_partial || has_unread || is_opaque && has_shell {
         found.unknown_scripts(&scripts);
@@ -109,10 +110,10 @@ pub fn script_targets(command: &str, survey: &Survey) -> Vec<Target> {
     targets
 }
 
-/// Returns true for a shell that reads a script or a text.
-fn is_shell(invocation: &Invocation) -> bool {
+/// Returns the name of the program without its directory; empty if it is unknown.
+fn program_of(invocation: &Invocation) -> &str {
     let program = invocation.words.first().and_then(Option::as_deref).unwrap_or_default();
-    SHELLS.contains(&program.rsplit('/').next().unwrap_or_default())
+    program.rsplit('/').next().unwrap_or_default()
 }
 
 /// Returns true if the host knows the text of the script. The analysis finds out whether the text is one of a shell.
@@ -157,7 +158,7 @@ impl Found<'_> {
         if WRAPPERS.contains(&program) || self.is_script(&first) {
             return;
         }
-        // A program that only reads may still have its output redirected into a file.
+        // The output of a program that only reads may go to a file.
         self.modes_only &= MODE_PROGRAMS.contains(&program);
         if self.only_reads(words) {
             return;

@@ -55,6 +55,7 @@ fn the_content_of_written_paths_is_kept() {
     assert_eq!(entries("rm -r old ~/x"), ["c:/home/ada/x", "c:/srv/app/old"]);
     assert_eq!(entries("sed -i s/a/b/ conf/a.txt"), ["c:/srv/app/conf/a.txt"]);
     assert_eq!(entries("truncate --size=0 log"), ["c:/srv/app/log"]);
+    assert_eq!(entries(">log"), ["c:/srv/app/log"]);
     assert!(plan("echo x >/etc/motd", &survey(0)).unwrap().is_complete);
 }
 
@@ -173,6 +174,9 @@ fn the_targets_of_a_script_are_those_of_the_command_that_runs_it() {
 #[test]
 fn a_script_of_which_a_part_is_unknown_counts_as_an_unknown_program() {
     let unknown = plan("make", &survey(0)).expect("a change").entries;
+    let command = "sh mk.sh";
+    let empties = plan(command, &with_scripts(command, &[("mk.sh", Some(">out\n"))])).expect("a change");
+    assert_eq!(empties.entries, ["c:/srv/app/out"]);
     for text in [
         Some("echo x >\"$1\""),
         Some("f() { echo x >out; }; f"),
