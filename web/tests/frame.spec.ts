@@ -461,6 +461,7 @@ test("a linked device is signed in once, and a shared page only watches", async 
   const watching = other.getByRole("region", { name: "Conversation" });
   await expect(watching).toContainText("Only someone with more permissions can approve");
   await expect(watching).toContainText("touch made");
+  await other.getByRole("button", { name: "Terminal" }).click();
   const terminal = other.getByRole("region", { name: "Terminal" });
   await expect(terminal).toContainText("read-only");
   await expect(terminal).toContainText("here:");

@@ -47,8 +47,8 @@ test("many tabs keep their close buttons apart, and the strip shows the selected
       title: `Session ${at} with a long name`,
     });
     await page.goto(`${server.url}/#/s/${id}`);
+    await expect(person.tabs).toHaveCount(at + 1);
   }
-  await expect(person.tabs).toHaveCount(7);
   await expect(person.tabs.last()).toContainText("Session 6");
   const strip = page.getByRole("tablist");
   await expect(strip).toHaveClass(/more-before/);
@@ -262,8 +262,8 @@ test("Alt+S leads to the search, and on a touch screen it opens no keyboard", as
 
 test("a host whose description is its name is listed once in the dialog", async ({ page, serve }) => {
   const server = await serve({ config: "[hosts.web2]\n" });
-  await visit(page, server);
-  await page.keyboard.press("Alt+n");
+  const person = await visit(page, server);
+  await person.button("New session").first().click();
   const dialog = page.getByRole("dialog", { name: "New session" });
   await expect(dialog.getByRole("button", { name: "web2" })).toHaveText("web2");
 });
