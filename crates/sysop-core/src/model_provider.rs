@@ -143,13 +143,15 @@ pub fn is_known(name: &str) -> bool {
 /// The error is a sentence. As with `--model`, a name that contains a slash needs its provider.
 pub fn typed_model(text: &str, current: ModelRef) -> Result<ModelRef, String> {
     match text.split_once('/') {
-        Some((provider, name)) if is_known(provider) && !name.is_empty() => Ok(ModelRef::new(provider, name)),
-        Some((provider, _)) if !is_known(provider) => Err(format!(
+        Some((_, "")) => Err("the name of the model is missing; use PROVIDER/NAME".to_owned()),
+        Some((provider, name)) if is_known(provider) => Ok(ModelRef::new(provider, name)),
+        Some((provider, _)) => Err(format!(
             "unknown provider {provider:?}; available: {}, {}, {DEMO}",
             PROVIDER_NAMES.join(", "),
             LOCAL.name
         )),
-        Some(_) | None => Ok(ModelRef::new(current.provider, text)),
+        None if text == DEMO => Ok(ModelRef::new(DEMO, DEMO)),
+        None => Ok(ModelRef::new(current.provider, text)),
     }
 }
 
@@ -163,6 +165,8 @@ mod tests {
         let typed = |text: &str| typed_model(text, ModelRef::new("openai", "x"));
         assert_eq!(typed("gemini/flash"), Ok(ModelRef::new("gemini", "flash")));
         assert_eq!(typed("gpt"), Ok(ModelRef::new("openai", "gpt")));
+        assert_eq!(typed("demo"), Ok(ModelRef::new("demo", "demo")));
+        assert!(typed("openai/").is_err());
         assert_eq!(typed("openai/meta/llama"), Ok(ModelRef::new("openai", "meta/llama")));
         let error = typed("nope/x").unwrap_err();
         assert!(error.starts_with("unknown provider \"nope\"; available: openai, "), "{error}");

@@ -278,9 +278,9 @@ async fn providers(
             }
             Err((why, ProviderAnswer::Bad)) => {
                 // Most problems end with what to do.
-                let (what, next) = why.split_once("; ").unwrap_or((why.as_str(), ""));
+                let (what, next) = split_hint(&why);
                 let usual = hint_for(provider, of_provider.base_url.as_deref());
-                let hint = if next.is_empty() { usual.as_str() } else { next };
+                let hint = next.unwrap_or(&usual);
                 report.line(state, "provider", &format!("{provider}: {what}{key}"), Some(hint));
             }
         }

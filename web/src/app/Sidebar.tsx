@@ -211,7 +211,7 @@ export function Sidebar(props: Props) {
   );
 }
 
-/** Rows that match a search, or undefined until the server answers. A search without words finds nothing. */
+/** Rows of the last search that the server answered; undefined before the first. A search without words asks nothing. */
 function useSearch(search: string) {
   const [found, setFound] = useState<{ rows?: readonly SessionRow[]; problem?: RequestError }>({});
   /** Number of the latest request; answers to earlier ones are dropped. */

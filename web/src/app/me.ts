@@ -25,8 +25,8 @@ export function asSubject(name: string): string {
 }
 
 /**
- * Returns a user's name, or "you". Who only watches has the name of the user who shared the page, but does nothing in
- * that name.
+ * Returns a user's name, or "you". A user who only watches has the name of the user who shared the page, but does
+ * nothing under that name.
  */
 export function useName(): (name: string) => string {
   const me = useContext(MeContext);

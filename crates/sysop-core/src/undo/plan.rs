@@ -80,7 +80,8 @@ pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
         survey,
         entries: BTreeSet::new(),
         folders: Vec::new(),
-        modes_only: analysis.invocations.iter().any(|it| MODE_PROGRAMS.contains(&program_of(it))),
+        modes_only: true,
+        mode_operands: BTreeSet::new(),
         is_complete: !is_opaque,
         has_packages: false,
         uses_sudo: false,
@@ -135,6 +136,9 @@ struct Found<'a> {
     /// Destinations that may be directories, with the names that would be written into them.
     folders: Vec<(String, Vec<String>)>,
     modes_only: bool,
+    /// Words of the programs that change modes and owners. Other written files, such as the targets of redirects, are
+    /// kept with their content.
+    mode_operands: BTreeSet<String>,
     is_complete: bool,
     has_packages: bool,
     uses_sudo: bool,
@@ -158,8 +162,11 @@ impl Found<'_> {
         if WRAPPERS.contains(&program) || self.is_script(&first) {
             return;
         }
-        // The output of a program that only reads may go to a file.
-        self.modes_only &= MODE_PROGRAMS.contains(&program);
+        let is_of_modes = MODE_PROGRAMS.contains(&program);
+        self.modes_only &= is_of_modes;
+        if is_of_modes {
+            self.mode_operands.extend(rest.iter().cloned());
+        }
         if self.only_reads(words) {
             return;
         }
@@ -392,7 +399,8 @@ impl Found<'_> {
 
     fn target(&mut self, target: &Target) {
         let word = resolve(&target.word, target.folder.as_deref(), self.survey);
-        let letter = if self.modes_only { 'm' } else { 'c' };
+        let is_of_mode = self.modes_only && self.mode_operands.contains(&target.word);
+        let letter = if is_of_mode { 'm' } else { 'c' };
         let resolved: Vec<String> =
             self.survey.resolved(target).into_iter().flatten().map(|file| file.path.clone()).collect();
         let is_literal = !target.glob && (target.folder.is_some() || target.word.starts_with(['/', '~']));

@@ -29,7 +29,11 @@ own() {
   { printf '%s\n' "$D" /var/lib/sysop-undo /var/lib/sysop-guard
     [ -z "${HOME:-}" ] || for o in .local/share/sysop .local/state/sysop .cache/sysop .sysop-guard; do printf '%s\n' "$HOME/$o"; done
     sed -n 's/^x://p' "$G/entries"; } | while IFS= read -r o; do
-      case $o in /*[!/]*) printf '%s\n' "${o%/}"; real "${o%/}" ;; esac
+      case $o in /*[!/]*) ;; *) continue ;; esac
+      printf '%s\n' "${o%/}"; r=$(real "${o%/}")
+      # A link must not hide the changes of a directory that is not sysop's.
+      if [ -L "${o%/}" ]; then case ${r##*/} in *sysop*) ;; *) continue ;; esac; fi
+      printf '%s\n' "$r"
     done | awk '!s[$0]++' >"$G/own"
   sed 's/[][*?\\]/\\&/g' "$G/own" >"$G/own.find"
 }
@@ -156,7 +160,10 @@ root() {                                                             # KIND PATH
   if [ ! -e "$p" ] && [ ! -L "$p" ]; then
     while q=${p%/*}; [ -n "$q" ] && [ ! -e "$q" ] && [ ! -L "$q" ]; do p=$q; done
   fi
-  is_own "$p" && return
+  if is_own "$p"; then
+    case $k in [cm]) say note "$p belongs to sysop and is not saved" ;; esac
+    return
+  fi
   printf '%s\t%s\n' "$k" "$p" >>"$G/roots"
 }
 keys_of() { sed -n 's:^[[:space:]]*-*\([A-Za-z0-9_./-][A-Za-z0-9_./-]*\)[[:space:]]*=.*:\1:p' "$1" 2>/dev/null; }
@@ -627,7 +634,7 @@ apply() {                                                            # NEW BYTES
   if [ -f "$old/failed" ]; then say end failed; else say end "done"; fi
 }
 
-GONE="the record of this step is gone; records are kept for $KEEP_DAYS days"
+GONE="the record of this call is gone; records are kept for $KEEP_DAYS days"
 case $verb in
 after|plan|apply) [ -d "$G" ] || { say changed "" "$GONE"; exit 1; }
   [ -f "$G/own" ] || : >"$G/own"; [ -f "$G/own.find" ] || : >"$G/own.find" ;;       # records of earlier versions have none

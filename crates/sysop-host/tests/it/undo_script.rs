@@ -533,7 +533,7 @@ fn records_are_private_and_old_ones_are_removed() {
         let lists: Vec<_> = lists.filter(|name| name.to_string_lossy().contains("list.")).collect();
         assert!(lists.is_empty(), "a record holds each listing once: {lists:?}");
         let said = machine.undo(&["plan", "k1"]);
-        assert_eq!(said, ["changed\t\tthe record of this step is gone; records are kept for 7 days"]);
+        assert_eq!(said, ["changed\t\tthe record of this call is gone; records are kept for 7 days"]);
     });
 }
 

@@ -30,7 +30,6 @@ impl App {
         let (what, them) = match (self.transcript.phase(), self.transcript.jobs().len()) {
             _ if self.transcript.still_running().is_some() => ("a command is running".to_owned(), "it"),
             (SessionPhase::Running { .. }, _) => ("a command is running".to_owned(), "it"),
-            (SessionPhase::Thinking { .. }, _) => ("a turn is running".to_owned(), "it"),
             (_, 0) => return None,
             (_, 1) => ("a background job is running".to_owned(), "it"),
             (_, count) => (format!("{count} background jobs are running"), "them"),

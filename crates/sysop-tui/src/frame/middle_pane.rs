@@ -28,7 +28,7 @@ const LIVE_ROWS_MAX: u16 = 16;
 const INDENT: u16 = 2;
 /// Titles of a proposal.
 const RUN_THIS: &str = "Run this?";
-const CONFIRM_SESSION: &str = "Allow for this session? Press a again; any other key returns";
+const CONFIRM_SESSION: &str = "Allow for this session? Press a again; Esc returns";
 
 /// Content of the middle pane, laid out for a certain width.
 pub(super) enum MiddlePane {

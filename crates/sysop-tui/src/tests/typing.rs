@@ -68,7 +68,7 @@ fn the_first_letter_of_a_message_allows_nothing_for_the_session() {
 
 #[test]
 fn allowing_for_the_session_is_confirmed_on_the_card() {
-    let title = "Allow for this session? Press a again; any other key returns";
+    let title = "Allow for this session? Press a again; Esc returns";
     let confirming = || {
         let mut world = in_review("touch x");
         world.press(KeyCode::Char('a'));

@@ -56,6 +56,9 @@ fn the_content_of_written_paths_is_kept() {
     assert_eq!(entries("sed -i s/a/b/ conf/a.txt"), ["c:/srv/app/conf/a.txt"]);
     assert_eq!(entries("truncate --size=0 log"), ["c:/srv/app/log"]);
     assert_eq!(entries(">log"), ["c:/srv/app/log"]);
+    for command in ["chmod 600 a; >b", "chmod -v 600 a >b", "exec >b; chmod +x a", "chmod 600 a; env >b"] {
+        assert!(entries(command).contains(&"c:/srv/app/b".to_owned()), "{command}: {:?}", entries(command));
+    }
     assert!(plan("echo x >/etc/motd", &survey(0)).unwrap().is_complete);
 }
 
