@@ -464,8 +464,8 @@ fn files_of_another_size_are_not_read_to_be_compared() {
 #[test]
 fn the_directories_of_sysop_are_not_part_of_a_record() {
     on_each_shell(|machine| {
-        machine.sh("mkdir -p 'o[w]n/sub' data/o; echo 1 >'o[w]n/db'; echo 1 >'o[w]n/sub/x'; echo 1 >data/o/x; echo 1 >data/y");
-        machine.sh("ln -s t ../link; ln -s t/data/o ../short");
+        machine.sh("mkdir -p 'o[w]n/sub' data/sysop; echo 1 >'o[w]n/db'; echo 1 >'o[w]n/sub/x'; echo 1 >data/sysop/x; echo 1 >data/y");
+        machine.sh("ln -s t ../link; ln -s t/data/sysop ../short");
         let home = machine.home.path().display().to_string();
         let at = |name: &str| machine.at(name).display().to_string();
         let entries = [
@@ -475,10 +475,11 @@ fn the_directories_of_sysop_are_not_part_of_a_record() {
             format!("x:{home}/link/o[w]n"),
             format!("x:{home}/short"),
         ];
-        assert_eq!(machine.before("w1", &entries), ["ready\t\t"]);
+        let note = format!("note\t{} belongs to sysop and is not saved\t", at("o[w]n/db"));
+        assert_eq!(machine.before("w1", &entries), [note.as_str(), "ready\t\t"]);
         let kept = machine.home.path().join("records/w1/pre/1");
-        assert!(kept.join("y").exists() && !kept.join("o").exists(), "{kept:?}");
-        machine.sh("echo more >>'o[w]n/db'; rm 'o[w]n/sub/x'; echo 2 >'o[w]n/z'; echo 2 >data/o/x; rm data/y; echo 1 >n");
+        assert!(kept.join("y").exists() && !kept.join("sysop").exists(), "{kept:?}");
+        machine.sh("echo more >>'o[w]n/db'; rm 'o[w]n/sub/x'; echo 2 >'o[w]n/z'; echo 2 >data/sysop/x; rm data/y; echo 1 >n");
         let said = machine.undo(&["after", "w1"]);
         let files: Vec<&String> = said.iter().filter(|line| line.starts_with("file\t")).collect();
         assert_eq!(
@@ -487,7 +488,7 @@ fn the_directories_of_sysop_are_not_part_of_a_record() {
         );
         assert!(said.contains(&"undo\texact\t".to_owned()), "{said:?}");
         // What sysop writes later does not stop the undo.
-        machine.sh("rm -r 'o[w]n/sub'; echo 3 >data/o/x");
+        machine.sh("rm -r 'o[w]n/sub'; echo 3 >data/sysop/x");
         let plan = machine.undo(&["plan", "w1"]);
         assert_eq!(
             plan[..2],
@@ -495,7 +496,7 @@ fn the_directories_of_sysop_are_not_part_of_a_record() {
         );
         machine.apply("w1", "w2");
         assert!(machine.at("data/y").exists() && !machine.at("n").exists());
-        assert_eq!(fs::read_to_string(machine.at("data/o/x")).unwrap(), "3\n");
+        assert_eq!(fs::read_to_string(machine.at("data/sysop/x")).unwrap(), "3\n");
     });
 }
 
