@@ -151,6 +151,14 @@ impl Found<'_> {
         }
     }
 
+    fn note_modes(&mut self, program: &str, operands: &[String]) {
+        let is_of_modes = MODE_PROGRAMS.contains(&program);
+        self.modes_only &= is_of_modes;
+        if is_of_modes {
+            self.mode_operands.extend(operands.iter().cloned());
+        }
+    }
+
     fn invocation(&mut self, words: &[Option<String>]) {
         let text = |word: &Option<String>| word.clone().unwrap_or_default();
         let Some(first) = words.first().map(text) else { return };
@@ -162,11 +170,7 @@ impl Found<'_> {
         if WRAPPERS.contains(&program) || self.is_script(&first) {
             return;
         }
-        let is_of_modes = MODE_PROGRAMS.contains(&program);
-        self.modes_only &= is_of_modes;
-        if is_of_modes {
-            self.mode_operands.extend(rest.iter().cloned());
-        }
+        self.note_modes(program, &rest);
         if self.only_reads(words) {
             return;
         }
