@@ -717,11 +717,12 @@ impl Transcript {
         let is_known = self.find(&id).is_some();
         self.put(id, ItemBody::ToolOutput(Box::new(output)));
         let newest = self.items.len() - 1;
-        let is_notice = |item: &Item| matches!(item.body, ItemBody::Notice(_));
+        // Items that only the live view has must not change the order of the others.
+        let is_passed = |item: &Item| item.live_only || matches!(item.body, ItemBody::Notice(_));
         let plan = self.items.iter().rposition(|item| item.id == plan).filter(|_| !is_known);
         if let Some(at) = plan.map(|plan| plan + 1)
             && at < newest
-            && self.items.range(at..newest).all(is_notice)
+            && self.items.range(at..newest).all(is_passed)
             && let Some(item) = self.items.pop_back()
         {
             self.items.insert(at, item);

@@ -60,3 +60,17 @@ fn the_way_to_approve_helps_in_every_mode() {
     assert_eq!(hint(RiskClass::Opaque), rule, "`auto` asks about unknown effects, too");
     assert_eq!(hint(RiskClass::Dangerous), "run interactively: this call needs approval in every mode");
 }
+
+#[test]
+fn streamed_text_between_a_proposal_and_its_output_does_not_change_their_order() {
+    let call = bash("c1", "ls");
+    let steps = [
+        open(),
+        asked(&call).into(),
+        Event::StepStarted { step: step(1, 1) }.into(),
+        Step::Delta(Delta::Reasoning { step: step(1, 1), text: "a".into() }),
+        Event::HistoryCleared.into(),
+        Event::ToolStarted { call, origin: Origin::Model }.into(),
+    ];
+    assert_eq!(logged_part(&live(&steps)), logged_part(&replay(&steps)));
+}
