@@ -17,7 +17,7 @@ pub const FULL_SCREEN_RUNS: &str =
 pub const PAGER_IS_OPEN: &str =
     "a pager is still open; use send_keys to show the next page (Space) or to quit (q)";
 
-/// What the program of a call does that still runs in the session's terminal.
+/// State of the program that a call started in the session's terminal and that still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunningProgram {
     WaitsForInput,

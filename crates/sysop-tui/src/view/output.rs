@@ -101,7 +101,7 @@ fn omitted_lines(lines: &[TextRow], truncated: bool) -> Option<u64> {
     lines.iter().map(count).sum()
 }
 
-/// What a line that the host put in place of a part of an output says about it.
+/// Number of omitted lines, according to the line that the host put in their place.
 enum OmittedLines {
     Count(u64),
     Unknown,
