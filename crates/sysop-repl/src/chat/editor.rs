@@ -27,6 +27,8 @@ const HISTORY_ENTRIES_MAX: usize = 10_000;
 const MENU: &str = "commands";
 /// Command by which the editor asks its caller to suspend the process.
 const SUSPEND: &str = "suspend";
+/// Beginning of a line that is not written to the history file, as in a shell and in the TUI.
+pub(super) const PRIVATE: &str = " ";
 /// Time within which a process that suspended itself has stopped.
 const STOP_WAIT: Duration = Duration::from_millis(50);
 /// Sign after the label of a prompt.
@@ -166,6 +168,7 @@ fn base(color: bool) -> Reedline {
         .with_highlighter(Box::new(PlainHighlighter(DrawnLine::default())))
         .with_ansi_colors(color)
         .use_bracketed_paste(true)
+        .with_history_exclusion_prefix(Some(PRIVATE.to_owned()))
 }
 
 /// Opens the history file, which only its owner can read. The error is one sentence.

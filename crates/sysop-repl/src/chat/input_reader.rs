@@ -23,7 +23,7 @@ use sysop_driver::prompter;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask, rule_question};
-use super::editor::{CommandCompleter, DrawnLine, PathCompleter, PromptLabel, editor, read};
+use super::editor::{CommandCompleter, DrawnLine, PRIVATE, PathCompleter, PromptLabel, editor, read};
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
 use super::type_ahead::{self, TypedAhead};
@@ -325,6 +325,9 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String, drawn: &
 
 /// Adds a line to the history. A failure to write it must not lose the line.
 fn save_line(editor: &mut Reedline, line: &str) {
+    if line.starts_with(PRIVATE) {
+        return;
+    }
     let _ = editor.history_mut().save(HistoryItem::from_command_line(line));
     let _ = editor.sync_history();
 }

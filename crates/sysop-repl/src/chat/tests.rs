@@ -477,6 +477,27 @@ async fn ctrl_c_clears_a_draft_which_the_history_brings_back() {
 }
 
 #[tokio::test]
+async fn a_line_that_begins_with_a_space_is_not_in_the_history_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history");
+    let mut person = Person::sits_down(Some(&path));
+    person.sees(PROMPT).await;
+    person.types(" hello 1\r").await;
+    person.sees("Hello there, how are you?").await;
+    person.sees(PROMPT).await;
+    for (draft, said) in [(" secret 1", "draft cleared"), ("open 1", "draft cleared; ↑ brings it back")] {
+        person.types(draft).await;
+        person.sees(draft.trim()).await;
+        person.types("\u{3}").await;
+        person.sees(said).await;
+        person.sees(PROMPT).await;
+    }
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap().trim(), "open 1");
+}
+
+#[tokio::test]
 async fn ctrl_z_keeps_the_line_that_is_being_edited() {
     // No shell can continue this process, so the kernel ignores the request to suspend it.
     let mut person = Person::sits_down(None);

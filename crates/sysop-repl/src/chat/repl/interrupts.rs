@@ -9,6 +9,7 @@ use sysop_term::StyleRole;
 use super::{ActiveRead, AwaitedUpdate, Repl};
 use crate::Exit;
 use crate::chat::ReplLayout;
+use crate::chat::editor::PRIVATE;
 use crate::chat::program_prompt::PromptOutcome;
 use crate::render::words;
 
@@ -49,7 +50,8 @@ impl Repl {
         if draft.trim().is_empty() {
             return self.interrupted_at_prompt();
         }
-        self.note("draft cleared; ↑ brings it back")
+        let is_kept = !draft.starts_with(PRIVATE);
+        self.note(if is_kept { "draft cleared; ↑ brings it back" } else { "draft cleared" })
     }
 
     pub(super) fn interrupted_at_prompt(&mut self) -> io::Result<()> {
