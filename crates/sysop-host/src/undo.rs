@@ -10,7 +10,7 @@
 //!
 //! - A call that only reads starts no script.
 //! - A failure to save the state does not stop the call; the outcome says why there is no undo.
-//! - What sysop itself writes while a call runs is never part of a record.
+//! - What sysop itself writes into its data, state and cache directories while a call runs is never part of a record.
 //! - Words of a command reach the script as quoted arguments.
 
 use std::time::Duration;
