@@ -9,6 +9,7 @@ test("code spans are shown as code, also with backticks and markup in them", () 
   expect(shown(`job: ${codeSpan("echo `date` <b>")}`)).toBe("job: <code>echo `date` &lt;b></code>");
   expect(shown(codeSpan("a ``b`` `c`"))).toBe("<code>a ``b`` `c`</code>");
   expect(shown("no end: `x")).toBe("no end: `x");
+  expect(shown("``` a `b` c")).toBe("``` a <code>b</code> c");
 });
 
 test("without their fences, code spans are plain text", () => {
