@@ -70,7 +70,8 @@ function TaskField({ begin }: { begin(id: string, task: string): void }) {
       begin(await createSession({}), task.trim());
     } catch (error) {
       setBusy(false);
-      setProblem(error instanceof RequestError ? error : undefined);
+      if (!(error instanceof RequestError)) throw error;
+      setProblem(error);
     }
   };
   const keys = (event: KeyboardEvent) => {

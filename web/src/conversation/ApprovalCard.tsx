@@ -22,7 +22,7 @@ import {
 import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
 import { CommandText, groupedFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
-import { previewLine } from "./finding-words";
+import { previewLine } from "./preview-line";
 
 /**
  * Time that the button must have had the focus before Enter counts, so that an Enter meant for something else is
@@ -44,10 +44,13 @@ interface Props {
   /** True if this tab answered and the server has not yet confirmed. */
   sent: boolean;
   /** Returns the focus to the composer. */
+  /** Gives the focus to the prompt. */
   leave(): void;
+  /** Gives the focus to the prompt unless it has a draft, which another Enter would send. */
+  done(): void;
 }
 
-export function ApprovalCard({ store, step, host, online, sent, leave }: Props) {
+export function ApprovalCard({ store, step, host, online, sent, leave, done }: Props) {
   const card = useRef<HTMLElement>(null);
   const nameOf = useName();
   const editable = step.effect === "command";
@@ -97,7 +100,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     if (disabled) return;
     store.decide(step.call, decision);
     // The card, which has the focus, goes. On a touch screen, the focus would open the keyboard.
-    if (!matchMedia("(pointer: coarse)").matches) leave();
+    if (!matchMedia("(pointer: coarse)").matches) done();
   };
   const run = () => allow("allow");
   const allowSession = () => covered && allow("allow_session");
@@ -128,7 +131,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     } else {
       store.decide(step.call, "reject", reason.trim() ? { reason: reason.trim() } : {});
     }
-    leave();
+    done();
   };
 
   const keys = (event: KeyboardEvent) => {

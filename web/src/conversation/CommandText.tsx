@@ -2,7 +2,6 @@
 
 import { SafeText } from "../text/Code";
 import type { Finding, RiskClass } from "../wire";
-import { whyOf } from "./finding-words";
 
 /** A part of a command with its findings. */
 export interface CommandPart {
@@ -42,13 +41,9 @@ export function partsOf(command: string, findings: readonly Finding[]): CommandP
         !worse || WORSE.indexOf(finding.class) > WORSE.indexOf(worse.class) ? finding : worse,
       undefined,
     );
-    const why = [...new Set(here.map((finding) => whyOf(textBefore(bytes, finding), finding)))].join("; ");
+    const why = [...new Set(here.map((finding) => finding.why))].join("; ");
     return { text: decoder.decode(bytes.subarray(start, end)), class: worst?.class, why };
   });
-}
-
-function textBefore(command: Uint8Array, { start }: Finding): string {
-  return new TextDecoder().decode(command.subarray(0, start));
 }
 
 /** Finding about a part of a command. */
@@ -63,9 +58,7 @@ export interface PartFindings {
 export function groupedFindings(command: string, findings: readonly Finding[]): PartFindings[] {
   const bytes = new TextEncoder().encode(command);
   const groups = new Map<string, PartFindings>();
-  for (const finding of findings) {
-    const { start, end, class: risk } = finding;
-    const why = whyOf(textBefore(bytes, finding), finding);
+  for (const { start, end, why, class: risk } of findings) {
     const text = new TextDecoder().decode(bytes.subarray(start, end));
     const { whys, class: known }: PartFindings = groups.get(text) ?? { text, whys: [], class: risk };
     const worst = WORSE.indexOf(risk) > WORSE.indexOf(known) ? risk : known;

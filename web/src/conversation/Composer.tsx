@@ -20,6 +20,8 @@ import { WRITING } from "./writing";
 
 export interface ComposerHandle {
   focus(): void;
+  /** Takes the focus unless there is a draft. */
+  focusIfEmpty(): void;
 }
 
 interface Props {
@@ -79,7 +81,16 @@ export function Composer(props: Props) {
     storage.saveDraft(store.id, next);
   };
 
-  useImperativeHandle(ref, () => ({ focus: () => field.current?.focus() }), []);
+  useImperativeHandle(
+    ref,
+    () => ({
+      focus: () => field.current?.focus(),
+      focusIfEmpty: () => {
+        if (field.current?.value === "") field.current.focus();
+      },
+    }),
+    [],
+  );
   // Before anything else can add to the draft, which otherwise would only be stored.
   useLayoutEffect(
     () =>

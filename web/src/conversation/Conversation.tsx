@@ -57,6 +57,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
     [latest],
   );
   const toComposer = useCallback(() => composer.current?.focus(), []);
+  const toEmptyComposer = useCallback(() => composer.current?.focusIfEmpty(), []);
   const taken = useLatest(focused);
   // Before the next key, which is meant for the session.
   useLayoutEffect(() => {
@@ -125,6 +126,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             online={online}
             sent={view.answered.has(step.call)}
             leave={toComposer}
+            done={toEmptyComposer}
           />
         )}
         {parts && plan.length > 0 && !watches && (

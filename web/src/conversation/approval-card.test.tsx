@@ -11,6 +11,7 @@ import { ApprovalCard } from "./ApprovalCard";
 let root: Root;
 let store: SessionStore;
 const leave = vi.fn();
+const done = vi.fn();
 
 beforeEach(() => {
   sessionStorage.clear();
@@ -22,6 +23,7 @@ afterEach(() => {
   document.body.replaceChildren();
   vi.restoreAllMocks();
   leave.mockReset();
+  done.mockReset();
 });
 
 /** Returns a proposal after an assessment of these edits. */
@@ -52,7 +54,9 @@ function proposed(name: string, args: object, more: object = {}, edits: string[]
 }
 
 async function draw(step: Step): Promise<HTMLElement> {
-  root.render(<ApprovalCard store={store} step={step} host="web1" online sent={false} leave={leave} />);
+  root.render(
+    <ApprovalCard store={store} step={step} host="web1" online sent={false} leave={leave} done={done} />,
+  );
   return (await vi.waitUntil(() => document.querySelector(".review"), { timeout: 10_000 })) as HTMLElement;
 }
 
@@ -107,7 +111,7 @@ test("a click on Run gives the focus to the prompt", async () => {
   vi.spyOn(store, "decide").mockImplementation(() => undefined);
   await draw(proposed("bash", { command: "a" }, { command: "a" }));
   button("Run")?.click();
-  expect(leave).toHaveBeenCalledOnce();
+  expect(done).toHaveBeenCalledOnce();
 });
 
 test("an undo is asked for by its command and its plan, and its arguments are details", async () => {

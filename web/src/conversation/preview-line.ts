@@ -1,0 +1,11 @@
+const UNKNOWN_EFFECT = "effect unknown";
+
+/**
+ * Returns the line of a preview. The risk already says what kind of effect a command has, so a line without a result
+ * says only why it has none, or is empty.
+ */
+export function previewLine(line: string): string {
+  if (line === UNKNOWN_EFFECT) return "";
+  const known = line.replaceAll(`${UNKNOWN_EFFECT} (`, "no preview (");
+  return known.startsWith("no preview (") ? `N${known.slice(1)}` : known;
+}
