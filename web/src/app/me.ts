@@ -19,7 +19,7 @@ export function isOrAre(name: string): string {
   return name === "you" ? "You are" : `${name} is`;
 }
 
-/** "You", or "web", at the beginning of a sentence. */
+/** Returns a name as the subject of a sentence: `you` becomes `You`. */
 export function asSubject(name: string): string {
   return name === "you" ? "You" : name;
 }

@@ -9,7 +9,7 @@ import { editOf } from "../text/file-edit";
 import { changedLine, duration, hostGroups, originLabel, statusLabel, statusSign } from "../text/labels";
 import { earlierLabel, lastLines } from "../text/last-lines";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
-import type { SessionId } from "../wire";
+import type { SessionId, Status } from "../wire";
 import { CommandText } from "./CommandText";
 import { FileDiff } from "./FileDiff";
 import { Online } from "./online";
@@ -76,10 +76,17 @@ function WaitingStep({ step }: { step: Step }) {
   );
 }
 
+/** The part of a refusal that tells the model what to do; see `ADVICE_TO_MODEL` in sysop-core. */
+const ADVICE = /(?:\. The call was recorded as a step of your plan:|; do not try to work around it).*$/s;
+
+function withoutAdvice(output: string, status: Status): string {
+  return status === "rejected" ? output.replace(ADVICE, "") : output;
+}
+
 function Output({ step }: { step: Step }) {
   const [all, setAll] = useState(false);
   const { outcome } = step;
-  const whole = outcome ? withoutExitCode(outcome) : step.tail;
+  const whole = outcome ? withoutAdvice(withoutExitCode(outcome), outcome.status) : step.tail;
   const raw = step.job ? whole.replace(JOB_NOTE, "") : whole;
   const missed = !outcome && step.missedOutput;
   if (!raw.trim() && !missed) return null;

@@ -76,6 +76,14 @@ test("long output is cut at a line, and the lines before it are counted", () => 
   expect(text).not.toContain(`${`${hidden}`.padEnd(40, ".")}`);
 });
 
+test("the advice of a refusal to the model is not shown", () => {
+  const refusal =
+    "denied: this session is read-only (approve = never); nothing ran. The call was recorded as a step of your plan: keep on";
+  const text = shown([runs, { ...ends, status: "rejected", output: refusal }]);
+  expect(text).toContain("nothing ran");
+  expect(text).not.toContain("your plan");
+});
+
 test("an undone call says so, and has no button to undo it", () => {
   const changed = { changed: [{ kind: "file", name: "x", how: "removed" }], undo: "exact" };
   const undone = { type: "undone", toolCallId: "c", step: 1, by: "laptop", how: "exact" };

@@ -22,6 +22,31 @@ function open(
   return { id, snapshot: () => ({ transcript, caughtUp }) as unknown as SessionView } as SessionStore;
 }
 
+test("the list is asked for every ten seconds, and once a minute while the page is hidden", async () => {
+  vi.useFakeTimers();
+  let asked = 0;
+  vi.stubGlobal("fetch", async () => {
+    asked += 1;
+    return new Response("[]", { headers: { "content-type": "application/json" } });
+  });
+  const page = { visibilityState: "visible", addEventListener: vi.fn(), removeEventListener: vi.fn() };
+  vi.stubGlobal("document", page);
+  const followed = new SessionList();
+  const end = followed.follow();
+  await vi.advanceTimersByTimeAsync(9_000);
+  await followed.refresh();
+  expect(asked).toBe(2);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(asked).toBe(3);
+  page.visibilityState = "hidden";
+  await vi.advanceTimersByTimeAsync(50_000);
+  expect(asked).toBe(3);
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(asked).toBe(4);
+  end();
+  vi.useRealTimers();
+});
+
 test("a session is called by its name in the list, else by its first prompt", () => {
   const store = open("a", ["why is\nit full?", "and now?"]);
   expect(openTitle(list(row("a", { title: "The disk" })), store)).toBe("The disk");

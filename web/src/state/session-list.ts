@@ -10,7 +10,7 @@ import { pendingApproval } from "./transcript";
 const EVERY_MS = 10_000;
 /** The same while the page is hidden: only its title shows what waits. */
 const HIDDEN_MS = 60_000;
-/** Sessions to request while the list itself is not shown: the newest, among which are those that wait. */
+/** Sessions to request while the list itself is not shown, the last changed first. Older ones are not counted. */
 const NEWEST = 100;
 
 /** Title of a session without a name and without a prompt. */
@@ -42,8 +42,7 @@ export class SessionList {
   follow(): () => void {
     void this.refresh();
     const look = () => {
-      const hidden = document.visibilityState !== "visible";
-      if (Date.now() - this.asked >= (hidden ? HIDDEN_MS : EVERY_MS)) void this.refresh();
+      if (document.visibilityState === "visible" || Date.now() - this.asked >= HIDDEN_MS) void this.refresh();
     };
     const timer = setInterval(look, EVERY_MS);
     document.addEventListener("visibilitychange", look);

@@ -156,4 +156,11 @@ test("hosts that all printed something else share a line, as in the core", () =>
     "4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms",
     "1 host (web1): exit 1, 10 ms",
   ]);
+  const down = {
+    ...host("db1", 0, 1),
+    status: "failed" as const,
+    exit_code: undefined,
+    unreachable: "db1: refused",
+  };
+  expect(hostGroups([down]).map(({ text }) => text)).toEqual(["1 host (db1): not run: db1: refused"]);
 });

@@ -350,7 +350,8 @@ const GROUP_LINES_MAX = 3;
 export function hostGroups(hosts: readonly HostOutcome[]): { text: string; status: Status }[] {
   const groups = new Map<number, HostOutcome[]>();
   for (const host of hosts) groups.set(host.group, [...(groups.get(host.group) ?? []), host]);
-  const endOf = ({ status, exit_code }: HostOutcome) => `${status} ${exit_code ?? ""}`;
+  const endOf = ({ status, exit_code, unreachable }: HostOutcome) =>
+    `${status} ${exit_code ?? ""} ${unreachable !== undefined}`;
   const firsts = [...groups.values()].flatMap(([first]) => first ?? []);
   const merged = new Set<string>();
   return [...groups.entries()]
@@ -378,6 +379,10 @@ function groupSummary(group: readonly HostOutcome[], first: HostOutcome, outputs
   const { status, exit_code: code } = first;
   const names = foldNames(group.map((host) => neutralizeLine(host.host)));
   const count = group.length === 1 ? "1 host" : `${group.length} hosts`;
+  if (first.unreachable !== undefined) {
+    const why = outputs > 1 ? "they cannot be reached" : neutralizeLine(first.unreachable);
+    return { text: `${count} (${names}): not run: ${why}`, status };
+  }
   if (status === "rejected") return { text: `${count} (${names}): not run`, status };
   const known = code !== undefined && (status === "ok" || status === "failed");
   const ended = known ? `exit ${code}` : statusLabel(status);
