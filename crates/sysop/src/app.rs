@@ -241,9 +241,9 @@ impl Services {
         if settings.background_on_timeout && !is_small {
             catalog::background_on_timeout(&mut tools);
         }
-        // The names in the home directory are private. Models in the table call tools natively.
+        // Models in the table call tools natively.
         let lists = place.host == HostChoice::Local
-            && place.root != settings.folders.home
+            && !system_prompt::shows_home(&place.root, &settings.folders.home)
             && sysop_core::model_table::find(&self.model).is_none();
         let small_system = system_prompt::small_system(&place.host, lists.then_some(&*place.root), &tools);
         let (system, text_system) = if is_small && external.is_empty() {

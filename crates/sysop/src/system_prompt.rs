@@ -181,16 +181,34 @@ fn machine(host: &HostChoice) -> String {
     }
 }
 
+/// Returns true if a list of the names in `root` would show names in the home directory, which are private, or the names of
+/// the users beside it.
+pub(crate) fn shows_home(root: &Path, home: &Path) -> bool {
+    home.starts_with(root)
+}
+
 #[cfg(test)]
 mod tests {
     use sysop_core::catalog::{self, Profile};
 
     use sysop_core::token_estimate;
 
-    use super::{HostChoice, file_list, small_system, system};
+    use std::path::Path;
+
+    use super::{HostChoice, file_list, shows_home, small_system, system};
 
     /// Tokens of the system prompt and the tools for windows of up to 8,192 tokens.
     const SMALL_TOKENS_MAX: u64 = 1_000;
+
+    #[test]
+    fn names_in_and_beside_the_home_directory_are_private() {
+        let home = Path::new("/home/ada");
+        for (root, wanted) in
+            [("/home/ada", true), ("/home", true), ("/", true), ("/home/ada/src", false), ("/srv", false)]
+        {
+            assert_eq!(shows_home(Path::new(root), home), wanted, "{root}");
+        }
+    }
 
     #[test]
     fn prompt_and_tools_for_small_windows_are_short_and_name_no_root() {
