@@ -5,13 +5,17 @@ use std::env;
 /// Words in linker settings that name a linker without support for `INSERT` in a script. Such a linker keeps its own
 /// order.
 const OTHER_LINKERS: [&str; 3] = ["mold", "gold", "wild"];
+/// Variables that name the linker. `mold -run` replaces it through `LD_PRELOAD`.
+const SETTINGS: [&str; 3] = ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_LINKER", "LD_PRELOAD"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=layout.ld");
+    SETTINGS.iter().for_each(|name| println!("cargo:rerun-if-env-changed={name}"));
     let value = |name: &str| env::var(name).unwrap_or_default();
-    let settings = ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_LINKER", "LD_PRELOAD"].map(value).concat();
-    let is_other = OTHER_LINKERS.iter().any(|name| settings.contains(name));
+    let settings = SETTINGS.map(value).join(" ");
+    let mut words = settings.split(|sign: char| !sign.is_ascii_alphanumeric());
+    let is_other = words.any(|word| OTHER_LINKERS.contains(&word));
     if value("PROFILE") == "release" && value("CARGO_CFG_TARGET_OS") == "linux" && !is_other {
         // Two arguments, because `-Wl,` would split a path at its commas.
         println!("cargo:rustc-link-arg-bins=-T");

@@ -1,4 +1,4 @@
-//! The dependency arrows of ARCHITECTURE.md, checked against `cargo metadata`.
+//! The dependency arrows of ARCHITECTURE.md, checked against `cargo metadata`, and the crates that `layout.ld` names.
 
 use std::collections::BTreeSet;
 use std::process::Command;
