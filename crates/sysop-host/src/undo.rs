@@ -468,6 +468,11 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn the_script_knows_the_same_directories_of_sysop() {
+        assert!(SCRIPT.contains(&format!("for o in {}; do", OWN_IN_HOME.join(" "))));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn users_are_told_once_of_work_that_takes_long() {
         let told = Cell::new(0);

@@ -100,14 +100,13 @@ pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
     Some(found.plan())
 }
 
-/// Returns the paths that only the scripts name that the command runs, as far as the survey has not resolved them.
+/// Returns the paths that scripts of the command name and that the survey has not resolved.
 pub fn script_targets(command: &str, survey: &Survey) -> Vec<Target> {
-    let known = shell::analyze(command, survey).targets;
-    if !known.iter().any(|target| target.access == Access::Run) {
+    if !survey.targets.iter().any(|resolved| resolved.target.access == Access::Run) {
         return Vec::new();
     }
     let mut targets = shell::analyze(command, &shell::reading_scripts(survey)).targets;
-    targets.retain(|target| !known.contains(target) && survey.resolved(target).is_none());
+    targets.retain(|target| survey.resolved(target).is_none());
     targets
 }
 
@@ -171,13 +170,10 @@ impl Found<'_> {
             return;
         }
         self.note_modes(program, &rest);
-        if self.only_reads(words) {
-            return;
-        }
         if INTO_PROGRAMS.contains(&program) {
             self.note_folder(&rest);
         }
-        if FILE_PROGRAMS.contains(&program) {
+        if FILE_PROGRAMS.contains(&program) || self.only_reads(words) {
             return;
         }
         let operand = rest.iter().rfind(|word| !word.starts_with('-')).cloned().unwrap_or_default();
@@ -373,6 +369,10 @@ impl Found<'_> {
         self.is_complete = false;
     }
 
+    fn working_folder(&self) -> Option<String> {
+        self.survey.context.folder.clone().or_else(|| self.survey.context.root.clone())
+    }
+
     /// Adds the directories in which an unknown program may change files: the working directory, the home directory,
     /// and for root [`WATCHED`].
     fn unknown(&mut self) {
@@ -383,16 +383,15 @@ impl Found<'_> {
         if let Some(home) = self.survey.context.home.clone() {
             self.add('~', &home);
         }
-        let folder = self.survey.context.folder.clone().or_else(|| self.survey.context.root.clone());
-        if let Some(folder) = folder.filter(|folder| folder != "/") {
+        if let Some(folder) = self.working_folder().filter(|folder| folder != "/") {
             self.add('w', &folder);
         }
     }
 
-    /// Like [`Self::unknown`], for scripts that do not all run in the working directory.
+    /// Like [`Self::unknown`], and adds the directories of scripts outside the working directory.
     fn unknown_scripts(&mut self, scripts: &[&Target]) {
         self.unknown();
-        let working = self.survey.context.folder.clone().unwrap_or_default();
+        let working = self.working_folder().unwrap_or_default();
         for folder in scripts.iter().filter_map(|script| script.folder.as_deref()) {
             let is_below = folder.strip_prefix(&working).is_some_and(|rest| rest.starts_with('/'));
             if folder.starts_with('/') && folder != "/" && (working.is_empty() || !is_below) {

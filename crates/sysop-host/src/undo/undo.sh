@@ -404,7 +404,7 @@ after() {
 check() {                                                            # says what is no longer as the command left it
   cd / || return 1
   [ -f "$G/complete" ] || { say changed "" "$GONE"; return 1; }
-  [ -f "$G/unusable" ] && { say changed "" "this step changed too many files"; return 1; }
+  [ -f "$G/unusable" ] && { say changed "" "this call changed too many files"; return 1; }
   stamps >"$G/cur.left"; state "$G/cur"; : >"$G/drift"
   awk -F"$T" 'f==0 {b[$1]=$2; next} f==1 {c[$1]=$2; next} {p=$7; if ((p in b) == (p in c) && b[p]==c[p]) next
     if (!(p in c)) w="was removed"; else if (!(p in b)) w="exists again"; else {split(b[p],x,","); split(c[p],y,","); w=(x[1]!=y[1] || x[2]!=y[2] || x[3]!=y[3]) ? "has another mode or owner" : "was edited"}
