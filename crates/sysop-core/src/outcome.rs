@@ -9,20 +9,23 @@ use crate::undo::UndoRecord;
 /// Reason of the rejection of calls that were waiting when their turn was stopped.
 pub const TURN_STOPPED: &str = "the turn was stopped";
 
-/// Notes at the end of a `run_command` that returned before its program ended. Each says why.
+/// Last note of a `run_command` whose program waits for an answer.
 pub const WAITS_FOR_ANSWER: &str =
     "the command is still running and seems to wait for an answer; answer with send_keys";
+/// Last note of a `run_command` whose full-screen program still runs.
 pub const FULL_SCREEN_RUNS: &str =
     "a full-screen program is still running; continue with send_keys, and end it before the next command";
+/// Last note of a `run_command` whose pager is still open.
 pub const PAGER_IS_OPEN: &str =
     "a pager is still open; use send_keys to show the next page (Space) or to quit (q)";
 
 /// State of the program that a call started in the session's terminal and that still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunningProgram {
+    /// It waits for an answer.
     WaitsForInput,
-    /// It shows a screen of its own.
-    OnScreen,
+    /// A full-screen program or a pager.
+    FullScreen,
 }
 
 /// Outcome of a tool call, as reported by a host and logged.
@@ -176,7 +179,7 @@ impl Outcome {
         let last = self.output.lines().next_back().filter(|_| self.status == Status::Unknown)?;
         match last.strip_prefix('[')?.strip_suffix(']')? {
             WAITS_FOR_ANSWER => Some(RunningProgram::WaitsForInput),
-            FULL_SCREEN_RUNS | PAGER_IS_OPEN => Some(RunningProgram::OnScreen),
+            FULL_SCREEN_RUNS | PAGER_IS_OPEN => Some(RunningProgram::FullScreen),
             _ => None,
         }
     }

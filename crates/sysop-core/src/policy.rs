@@ -444,7 +444,7 @@ const ADVICE_TO_MODEL: [&str; 2] = [". The call was recorded as a step of your p
 
 const NO_WORKAROUND: &str = "; do not try to work around it";
 
-/// Returns the part of a refusal that is meant for people.
+/// Returns a refusal without its advice to the model.
 pub fn refusal_for_people(refusal: &str) -> &str {
     let advice = ADVICE_TO_MODEL.iter().filter_map(|advice| refusal.find(advice)).min();
     advice.map_or(refusal, |at| &refusal[..at])

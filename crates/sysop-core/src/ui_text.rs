@@ -172,7 +172,7 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     }
     let mut words = match outcome.running_program() {
         Some(RunningProgram::WaitsForInput) => "still running; it waits for input".to_owned(),
-        Some(RunningProgram::OnScreen) => "still running in the terminal".to_owned(),
+        Some(RunningProgram::FullScreen) => "still running in the terminal".to_owned(),
         None => status_summary(outcome.status),
     };
     if let Some(code) = outcome.exit_code {

@@ -64,8 +64,9 @@ use crate::{BY, RunningTurnPolicy};
 
 /// Duration for which a flash message is shown.
 const FLASH: Duration = Duration::from_secs(4);
-/// Time to read a character of a flash message that is too long for [`FLASH`], and the longest time for all of it.
+/// Reading time per character of a flash message that is too long for [`FLASH`].
 const FLASH_READING: Duration = Duration::from_millis(60);
+/// Maximum duration of a flash message.
 const FLASH_MAX: Duration = Duration::from_secs(15);
 /// Minimum duration for which a flash message stays, even if something else happens.
 const FLASH_MIN: Duration = Duration::from_secs(1);

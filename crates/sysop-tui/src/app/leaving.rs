@@ -27,12 +27,13 @@ impl App {
         if self.leaving != RunningTurnPolicy::Cancel || self.is_replaying() {
             return None;
         }
-        let (what, them) = match (self.transcript.phase(), self.transcript.jobs().len()) {
-            _ if self.transcript.still_running().is_some() => ("a command is running".to_owned(), "it"),
-            (SessionPhase::Running { .. }, _) => ("a command is running".to_owned(), "it"),
-            (_, 0) => return None,
-            (_, 1) => ("a background job is running".to_owned(), "it"),
-            (_, count) => (format!("{count} background jobs are running"), "them"),
+        let runs_command = self.transcript.still_running().is_some()
+            || matches!(self.transcript.phase(), SessionPhase::Running { .. });
+        let (what, them) = match (runs_command, self.transcript.jobs().len()) {
+            (true, _) => ("a command is running".to_owned(), "it"),
+            (false, 0) => return None,
+            (false, 1) => ("a background job is running".to_owned(), "it"),
+            (false, count) => (format!("{count} background jobs are running"), "them"),
         };
         Some(format!("{what}; press Ctrl+D again to stop {them} and quit"))
     }

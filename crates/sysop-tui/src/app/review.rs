@@ -355,8 +355,8 @@ impl Review {
         }
     }
 
-    /// Handles a key after the first `a`. The same key allows the call for the session. A key that would run the call
-    /// once, and Esc, only return; any other one counts as if the first had not been pressed.
+    /// Handles the key after the first `a`. `a` allows the call for the session; Enter, `Y` and Esc return to the
+    /// proposal; any other key returns and is handled there.
     fn confirm_session(&mut self, key: KeyEvent) -> ReviewEvent {
         if !is_plain(key) {
             return ReviewEvent::Consumed;

@@ -30,13 +30,8 @@ impl App {
         vec![Action::AllowAlways(offered)]
     }
 
-    #[cfg(test)]
-    pub(crate) fn pretend_decided(&mut self, call: &CallId, decision: &Decision, now: Duration) {
-        self.close_review(call, decision, now);
-    }
-
     /// Closes the review of a decided proposal before the log confirms the decision.
-    pub(super) fn close_review(&mut self, call: &CallId, decision: &Decision, now: Duration) {
+    pub(crate) fn close_review(&mut self, call: &CallId, decision: &Decision, now: Duration) {
         self.decided = Some((call.clone(), State::after(decision)));
         // The message was about this proposal, not the next one.
         (self.review, self.flash) = (None, None);

@@ -82,7 +82,7 @@ fn a_refused_decision_leaves_the_proposal_open() {
     let mut world = in_review("rm -rf /srv/x");
     let call = world.app.review().unwrap().call().clone();
     let decision = Decision::AllowSession { command: None };
-    world.app.pretend_decided(&call, &decision, world.now);
+    world.app.close_review(&call, &decision, world.now);
     assert!(world.app.review().is_none());
     world.tell(Input::Decision { call, decision, by: "tui".to_owned(), person: None });
     assert!(decisions(&world).is_empty() && world.app.state() == State::ReviewAction);

@@ -95,30 +95,15 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
 /// host does not say how many it omitted.
 fn omitted_lines(lines: &[TextRow], truncated: bool) -> Option<u64> {
     let count = |line: &TextRow| match truncated {
-        true => omission_notice(&line.text()).map_or(Some(1), OmittedLines::count),
+        true => omission_notice(&line.text()).unwrap_or(Some(1)),
         false => Some(1),
     };
     lines.iter().map(count).sum()
 }
 
-/// Number of omitted lines, according to the line that the host put in their place.
-enum OmittedLines {
-    Count(u64),
-    Unknown,
-}
-
-impl OmittedLines {
-    fn count(self) -> Option<u64> {
-        match self {
-            Self::Count(count) => Some(count),
-            Self::Unknown => None,
-        }
-    }
-}
-
-/// Reads `… [310 lines, 1,240 bytes omitted; …] …` and `… [lines 7 to 90 omitted (…); …] …`. Returns `None` for any
-/// other line.
-fn omission_notice(line: &str) -> Option<OmittedLines> {
+/// Reads `… [310 lines, 1,240 bytes omitted; …] …` and `… [lines 7 to 90 omitted (…); …] …`. Returns `Some(None)` if such a
+/// line does not say how many lines were omitted, and `None` for any other line.
+fn omission_notice(line: &str) -> Option<Option<u64>> {
     let text = line.strip_prefix("… [")?.strip_suffix("] …").filter(|text| text.contains(" omitted"))?;
     let number = |text: &str| text.replace(',', "").parse::<u64>().ok();
     let counted = text.split_once(" line").and_then(|(count, _)| number(count));
@@ -128,5 +113,5 @@ fn omission_notice(line: &str) -> Option<OmittedLines> {
         let (from, to) = number(from).zip(number(rest.split(' ').next()?))?;
         Some(to.saturating_sub(from) + 1)
     };
-    Some(counted.or_else(range).map_or(OmittedLines::Unknown, OmittedLines::Count))
+    Some(counted.or_else(range))
 }
