@@ -6,6 +6,7 @@
 mod cases;
 mod guard;
 mod history;
+pub(crate) mod layout;
 mod machines;
 mod mcp;
 mod measure;

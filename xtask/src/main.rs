@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "dist" => dist::run(&rest),
         "eval" => eval::run(&rest),
+        "layout" => bench::layout::run(&rest),
         "docs" => docs::run(&rest),
         "pictures" => pictures::run(&rest),
         "prices" => prices::run(&rest),

@@ -43,7 +43,7 @@ pub(crate) enum Checked {
     Help,
 }
 
-pub(crate) const TASKS: [Task; 11] = [
+pub(crate) const TASKS: [Task; 12] = [
     Task {
         name: "demo",
         summary: "Build sysop and run a real task on this machine, without a key",
@@ -118,6 +118,14 @@ pub(crate) const TASKS: [Task; 11] = [
         flags: &[],
         words_max: 1,
         more: "FILE is model_prices_and_context_window.json of LiteLLM.",
+    },
+    Task {
+        name: "layout",
+        summary: "Record what common runs call, for the order of the released program's code",
+        arguments: "[SYSOP]",
+        flags: &[],
+        words_max: 1,
+        more: "SYSOP is a release build with symbols and SYSOP_NO_LAYOUT=1; by default, one is built.",
     },
     Task {
         name: "docs",

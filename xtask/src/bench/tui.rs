@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::Bench;
@@ -30,7 +30,7 @@ const FRAME_END: &[u8] = b"\x1b[?2026l";
 const LETTER: char = '\u{0411}';
 
 /// The TUI on its own PTY, killed on drop.
-struct TuiProcess {
+pub(super) struct TuiProcess {
     child: Child,
     terminal: OwnedFd,
     output: Receiver<(Instant, Vec<u8>)>,
@@ -41,7 +41,7 @@ struct TuiProcess {
 
 impl TuiProcess {
     /// Opens the TUI on a terminal whose input already contains `typed`.
-    fn open(bench: &Bench, port: u16, typed: &str, arguments: &[&str]) -> Result<Self> {
+    pub(super) fn open(bench: &Bench, port: u16, typed: &str, arguments: &[&str]) -> Result<Self> {
         let (pty, pts) = pty_process::blocking::open().context("cannot open a PTY")?;
         pty.resize(pty_process::Size::new(30, 100)).context("a PTY has a size")?;
         // Typed text must appear because the program drew it, not because the terminal echoed it.
@@ -111,6 +111,16 @@ impl TuiProcess {
 
     fn type_text(&self, text: &str) -> Result<()> {
         rustix::io::write(&self.terminal, text.as_bytes())?;
+        Ok(())
+    }
+
+    /// Presses Ctrl+D on the first frame and waits until the program has exited.
+    pub(super) fn quit(mut self) -> Result<()> {
+        self.wait_for(FRAME_END)?;
+        self.wait_until_idle()?;
+        self.type_text("\u{4}")?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "the TUI failed: {status}");
         Ok(())
     }
 
