@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::output::redact::Secrets;
 
@@ -64,7 +67,7 @@ pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
 ];
 
 /// Environment variables of a program, sorted by name.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
@@ -155,6 +158,29 @@ impl Environment {
     }
 }
 
+/// Environment of the commands on this machine.
+#[derive(Debug)]
+pub(crate) struct CommandEnvironment {
+    pub(crate) variables: Environment,
+    /// `variables`, converted for `posix_spawn`.
+    pub(crate) entries: Arc<[CString]>,
+}
+
+impl CommandEnvironment {
+    /// Returns the environment with these variables. The sessions of a process share it, because copies
+    /// would be a quarter of the memory of a server's idle session.
+    pub(crate) fn of(variables: Environment) -> Arc<Self> {
+        static LAST: Mutex<Weak<CommandEnvironment>> = Mutex::new(Weak::new());
+        let mut last = LAST.lock();
+        if let Some(same) = last.upgrade().filter(|shared| shared.variables == variables) {
+            return same;
+        }
+        let made = Arc::new(Self { entries: variables.entries().into(), variables });
+        *last = Arc::downgrade(&made);
+        made
+    }
+}
+
 pub(super) fn is_executable(program: &Path) -> bool {
     use rustix::fs::{Access, access};
     program.is_file() && access(program, Access::EXEC_OK).is_ok()
@@ -169,7 +195,9 @@ fn is_key(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Environment;
+    use std::sync::Arc;
+
+    use super::{CommandEnvironment, Environment};
     use crate::output::redact::Secrets;
 
     fn scrubbed(ours: &[(&str, &str)]) -> Vec<String> {
@@ -232,5 +260,19 @@ mod tests {
         std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         assert_eq!(absolute.program("tool").unwrap().as_bytes(), tool.to_str().unwrap().as_bytes());
         assert_eq!(with_path(".:src:").program("lib.rs"), None);
+    }
+
+    #[test]
+    fn equal_environments_are_shared() {
+        let of = |value: &str| {
+            let ours = [("PATH".into(), value.into())].into_iter();
+            CommandEnvironment::of(Environment::scrubbed(ours, &[], &Secrets::default()))
+        };
+        // Tests of the same process may replace the shared environment in between.
+        let is_shared = |_| Arc::ptr_eq(&of("/one/a"), &of("/one/a"));
+        assert!((0..1000).any(is_shared));
+        let (first, second) = (of("/one/a"), of("/two/a"));
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(second.entries.iter().any(|entry| entry.to_bytes() == b"PATH=/two/a"));
     }
 }

@@ -25,7 +25,7 @@ use sysop_driver::port::CancellationToken;
 
 pub use self::piped_program::{PipedCommand, PipedProgram, ProgramPipes};
 use self::process::ProcessRunner;
-use crate::environment::{Environment, GIT_VARIABLES};
+use crate::environment::{CommandEnvironment, Environment, GIT_VARIABLES};
 use crate::machine::TimeLimit;
 use crate::machine::{
     Echo, ExecResult, FILE_BYTES_MAX, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine,
@@ -47,9 +47,7 @@ pub(crate) struct LocalMachine {
     /// Absolute paths of the root: as given, and with links resolved.
     names: Vec<String>,
     root_path: PathBuf,
-    environment: Environment,
-    /// `environment`, converted for `posix_spawn`.
-    variables: Arc<[CString]>,
+    environment: Arc<CommandEnvironment>,
     shell: CString,
     processes: ProcessRunner,
     /// Configured shell for the terminal, if any.
@@ -82,7 +80,8 @@ impl LocalMachine {
         let opened = root::open(&root_path).map_err(no_root)?;
         let given = std::path::absolute(root).map_err(no_root)?;
         let environment = Environment::scrubbed(std::env::vars_os(), scrub, secrets);
-        let shell = ["bash", "sh"].iter().find_map(|name| environment.program(name));
+        let environment = CommandEnvironment::of(environment);
+        let shell = ["bash", "sh"].iter().find_map(|name| environment.variables.program(name));
         let shell = shell.unwrap_or_else(|| c"/bin/sh".into());
         let folder =
             CString::new(root_path.as_os_str().as_bytes()).expect("an opened path contains no NUL byte");
@@ -90,7 +89,6 @@ impl LocalMachine {
             root: opened,
             names: [given.to_str(), root_path.to_str()].into_iter().flatten().map(str::to_owned).collect(),
             root_path,
-            variables: environment.entries().into(),
             environment,
             processes: ProcessRunner::new(folder, shell.clone()),
             shell,
@@ -122,7 +120,7 @@ impl LocalMachine {
     fn look_around(&self) -> CommandContext {
         let root = self.root_path.to_str().map(str::to_owned);
         let uid = rustix::process::getuid().as_raw();
-        let home = self.environment.value("HOME").and_then(OsStr::to_str).map(str::to_owned);
+        let home = self.environment.variables.value("HOME").and_then(OsStr::to_str).map(str::to_owned);
         let user = resolve::user_name(uid);
         let dialect = match ShellKind::of_program(&self.shell.to_string_lossy()) {
             Some(kind) => kind.dialect(),
@@ -142,7 +140,7 @@ impl LocalMachine {
 
     /// Returns the user's shell: the configured one, else `$SHELL` if it is usable, else the shell that runs commands.
     fn user_shell(&self) -> PathBuf {
-        let theirs = || self.environment.value("SHELL").map(PathBuf::from);
+        let theirs = || self.environment.variables.value("SHELL").map(PathBuf::from);
         let works = |shell: &PathBuf| shell.is_absolute() && crate::environment::is_executable(shell);
         self.terminal_shell
             .clone()
@@ -186,9 +184,9 @@ impl LocalMachine {
                 // After `--`, a command may begin with `-` or `+`.
                 let arguments = vec![name, "-c".to_owned(), "--".to_owned(), command];
                 let environment = if variables.is_empty() {
-                    Arc::clone(&self.variables)
+                    Arc::clone(&self.environment.entries)
                 } else {
-                    let mut environment = self.environment.clone();
+                    let mut environment = self.environment.variables.clone();
                     variables.iter().for_each(|(name, value)| environment.set(*name, *value));
                     environment.entries().into()
                 };
@@ -196,11 +194,11 @@ impl LocalMachine {
             }
             Program::Probe { text } => {
                 let arguments = ["sh", "-c", "--", text.as_str()].map(str::to_owned).to_vec();
-                (self.shell.clone(), arguments, Arc::clone(&self.variables))
+                (self.shell.clone(), arguments, Arc::clone(&self.environment.entries))
             }
             Program::Git { arguments, settings } => {
                 let missing = || MachineError::Refused("git is not installed".to_owned());
-                let executable = self.environment.program("git").ok_or_else(missing)?;
+                let executable = self.environment.variables.program("git").ok_or_else(missing)?;
                 let arguments = ["git".to_owned()].into_iter().chain(arguments).collect();
                 (executable, arguments, self.git_environment(&settings).entries().into())
             }
@@ -215,7 +213,7 @@ impl LocalMachine {
     }
 
     fn git_environment(&self, settings: &[(String, String)]) -> Environment {
-        let mut environment = self.environment.for_git();
+        let mut environment = self.environment.variables.for_git();
         // Git must not use a repository above the root. One at the root has the root as its work tree.
         environment.set("GIT_CEILING_DIRECTORIES", self.root_path.parent().unwrap_or(Path::new("/")));
         environment.set("GIT_WORK_TREE", &self.root_path);
@@ -342,7 +340,7 @@ impl Machine for LocalMachine {
 
     async fn terminal(&self) -> Result<TerminalStart, MachineError> {
         let program = self.user_shell();
-        let mut environment = self.environment.for_terminal();
+        let mut environment = self.environment.variables.for_terminal();
         environment.set("SYSOP_CALL_TERMINAL", "1"); // lets a sysop started in this terminal detect that it is nested
         environment.set("SHELL", &program);
         Ok(TerminalStart {
