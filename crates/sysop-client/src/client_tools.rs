@@ -155,7 +155,7 @@ impl LocalToolExecutor {
         tools
             .map(|tool| ManifestTool {
                 name: tool.name.clone(),
-                description: tool.description.clone(),
+                description: (*tool.description).to_owned(),
                 parameters: (*tool.parameters).clone(),
             })
             .collect()

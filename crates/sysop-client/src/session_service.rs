@@ -180,7 +180,7 @@ impl RemoteSessionService {
         })?;
         let has_terminal = spec.host != NO_HOST;
         if let Some(session) = self.open.lock().get(&id).and_then(Weak::upgrade) {
-            return Ok(AttachedSession { session, last, spec: Arc::new(spec) });
+            return Ok(AttachedSession { session, last, spec });
         }
         let which = session::RemoteSessionOptions { id, has_terminal, local_tools: self.local_tools.clone() };
         let session = Arc::new(RemoteSession::new(self.api.clone(), which, &self.tasks)?);
@@ -188,7 +188,7 @@ impl RemoteSessionService {
         open.retain(|_, session| session.strong_count() > 0);
         open.insert(session.id().clone(), Arc::downgrade(&session));
         drop(open);
-        Ok(AttachedSession { session, last, spec: Arc::new(spec) })
+        Ok(AttachedSession { session, last, spec })
     }
 
     fn no_session(&self, id: &SessionId) -> ClientError {
@@ -210,7 +210,7 @@ impl RemoteSessionService {
 
 /// Reads the last event number and the specification from the server's description of a session. Returns `None` if the
 /// format is unknown.
-fn read_session(shown: &mut Value) -> Option<(Seq, SessionSpec)> {
+fn read_session(shown: &mut Value) -> Option<(Seq, Arc<SessionSpec>)> {
     let last = serde_json::from_value(shown.get("lastSeq")?.clone()).ok()?;
     let fields = shown.as_object_mut()?;
     fields.insert("type".to_owned(), "session.created".into());
@@ -218,7 +218,7 @@ fn read_session(shown: &mut Value) -> Option<(Seq, SessionSpec)> {
     let created: ServerMessage = serde_json::from_value(shown.clone()).ok()?;
     let Some(Update::Logged(logged)) = Decoder::new().take(created) else { return None };
     let Event::SessionOpened { spec, .. } = &logged.event else { return None };
-    Some((last, spec.clone()))
+    Some((last, Arc::clone(spec)))
 }
 
 fn id_of(made: &Value) -> Result<SessionId, ClientError> {

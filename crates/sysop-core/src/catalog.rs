@@ -127,7 +127,8 @@ pub fn small(tools: &[ToolSpec]) -> Vec<ToolSpec> {
 
 /// Returns the catalog's shared copy of a schema, or a new `Arc` if the schema is not in the catalog.
 pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
-    let mut known = made().flat_map(|(_, tools)| tools()).chain([&*OUTSIDE_BASH]).chain(&*BACKGROUND_BASH);
+    let mut known =
+        made().flat_map(|(_, tools)| tools()).chain([&*OUTSIDE_BASH, &*REMEMBER]).chain(&*BACKGROUND_BASH);
     let known = known.find(|tool| *tool.parameters == schema);
     known.map_or_else(|| Arc::new(schema), |tool| Arc::clone(&tool.parameters))
 }
@@ -229,6 +230,10 @@ pub fn skill(names: &[&str]) -> ToolSpec {
 
 /// Returns the tool `remember`. It is in no profile, because it works only where the notes can be stored.
 pub fn remember() -> ToolSpec {
+    REMEMBER.clone()
+}
+
+static REMEMBER: LazyLock<ToolSpec> = LazyLock::new(|| {
     spec(
         REMEMBER_TOOL,
         "Note a lasting fact about this host in one sentence, for later sessions; the user is asked",
@@ -236,7 +241,7 @@ pub fn remember() -> ToolSpec {
         &["text"],
         &[("text", plain_text())],
     )
-}
+});
 
 /// Returns the tool `delete_file`. It is in no profile; a host adds it if the config allows deletion.
 pub fn delete_file() -> ToolSpec {
@@ -529,7 +534,7 @@ fn spec(
         properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
     ToolSpec {
         name: name.to_owned(),
-        description: description.to_owned(),
+        description: description.into(),
         parameters: Arc::new(json!({
             "type": "object",
             "properties": properties,

@@ -73,13 +73,14 @@ pub(crate) fn replacements(deferred: &[ToolSpec]) -> [ToolSpec; 2] {
         description: format!(
             "Find tools of MCP servers; returns up to {FOUND_MAX} definitions for `{CALL_TOOL}`. {} tools of: {names}",
             deferred.len()
-        ),
+        )
+        .into(),
         parameters: object(json!({ "query": { "type": "string" } }), &["query"]),
         effect: ToolEffect::Session,
     };
     let call = ToolSpec {
         name: CALL_TOOL.to_owned(),
-        description: format!("Call a tool that `{FIND_TOOLS}` returned"),
+        description: format!("Call a tool that `{FIND_TOOLS}` returned").into(),
         parameters: object(
             json!({ "name": { "type": "string" }, "arguments": { "type": "object" } }),
             &["name", "arguments"],

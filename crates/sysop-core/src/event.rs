@@ -3,6 +3,7 @@
 //!
 //! Events are stored as JSON: every later version must be able to read them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -304,8 +305,8 @@ impl Decision {
 pub enum Event {
     /// First event of every log.
     SessionOpened {
-        /// Settings of the session, such as its model, limits and policy.
-        spec: SessionSpec,
+        /// Settings of the session, such as its model, limits and policy. The session shares them until they change.
+        spec: Arc<SessionSpec>,
         /// The user who opened the session; `None` in logs written by 0.1.0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opened_by: Option<String>,

@@ -194,7 +194,8 @@ pub enum Activity {
 impl Session {
     /// Opens a new session. The output holds `SessionOpened`.
     pub fn open(spec: SessionSpec) -> (Self, Output) {
-        let mut session = Self::blank(spec.clone());
+        let spec = Arc::new(spec);
+        let mut session = Self::blank(Arc::clone(&spec));
         let mut out = Output::default();
         session.emit(&mut out, Event::SessionOpened { spec, opened_by: None });
         (session, out)
@@ -202,7 +203,8 @@ impl Session {
 
     /// Opens a new session on behalf of a user. The output holds `SessionOpened`.
     pub fn open_for(spec: SessionSpec, opened_by: String) -> (Self, Output) {
-        let mut session = Self::blank(spec.clone());
+        let spec = Arc::new(spec);
+        let mut session = Self::blank(Arc::clone(&spec));
         let mut out = Output::default();
         session.emit(&mut out, Event::SessionOpened { spec, opened_by: Some(opened_by) });
         (session, out)
@@ -215,7 +217,7 @@ impl Session {
         let Some(Event::SessionOpened { spec, opened_by }) = log.next().map(Into::into) else {
             return Err(MissingSessionOpened);
         };
-        let mut session = Self::blank(spec.clone());
+        let mut session = Self::blank(Arc::clone(&spec));
         session.apply(Event::SessionOpened { spec, opened_by });
         session.replay_on(log);
         Ok(session)
@@ -228,7 +230,7 @@ impl Session {
         }
     }
 
-    fn blank(spec: SessionSpec) -> Self {
+    fn blank(spec: Arc<SessionSpec>) -> Self {
         Self {
             state: State::new(spec),
             policy: Arc::default(),

@@ -18,7 +18,8 @@ pub const TERMINAL_TOOLS: [&str; 2] = [RUN_COMMAND, "send_keys"];
 pub struct ToolSpec {
     /// Name of the form `[A-Za-z0-9_-]{1,64}`, which every provider accepts.
     pub name: String,
-    pub description: String,
+    /// Shared between sessions, as the schema is.
+    pub description: Arc<str>,
     /// JSON Schema of the arguments, always of type `object`.
     ///
     /// The schema is shared between sessions, because thousands of them may have the same tools.

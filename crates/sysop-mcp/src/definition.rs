@@ -77,7 +77,7 @@ impl ToolDefinition {
         let cut = &description[..description.floor_char_boundary(DESCRIPTION_BYTES_MAX)];
         Ok(ToolSpec {
             name: model_name(server, &self.name),
-            description: format!("[text of MCP server {server}] {}", cut.trim()).trim_end().to_owned(),
+            description: format!("[text of MCP server {server}] {}", cut.trim()).trim_end().into(),
             parameters: schema(&self.input_schema)?.into(),
             effect,
         })

@@ -30,7 +30,7 @@ fn endpoint(server: &MockServer) -> Endpoint {
 fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
-        description: "does it".to_owned(),
+        description: "does it".into(),
         parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}).into(),
         effect: ToolEffect::Command,
     };

@@ -172,7 +172,7 @@ mod tests {
         let parameters = serde_json::json!({"type": "object", "properties": {"command": {"type": "string"}}});
         let bash = ToolSpec {
             name: "bash".to_owned(),
-            description: String::new(),
+            description: "".into(),
             parameters: parameters.into(),
             effect: ToolEffect::Command,
         };

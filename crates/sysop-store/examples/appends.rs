@@ -43,7 +43,7 @@ fn event(number: u64) -> Event {
         ),
     };
     match number % 4 {
-        _ if number == 0 => Event::SessionOpened { spec: spec(), opened_by: None },
+        _ if number == 0 => Event::SessionOpened { spec: spec().into(), opened_by: None },
         _ if place == 0 => Event::TurnStarted {
             turn,
             prompt: "why did nginx not start?".into(),

@@ -239,7 +239,7 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
         root,
         profile,
     };
-    Some(Event::SessionOpened { spec, opened_by })
+    Some(Event::SessionOpened { spec: spec.into(), opened_by })
 }
 
 fn change(configured: ServerMessage) -> Option<ConfigChange> {
@@ -267,7 +267,7 @@ fn tool(offered: OfferedTool) -> ToolSpec {
     let parameters = serde_json::Value::Object(serde_json::Map::new());
     ToolSpec {
         name: offered.name,
-        description: String::new(),
+        description: "".into(),
         parameters: parameters.into(),
         effect: offered.effect,
     }

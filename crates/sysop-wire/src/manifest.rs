@@ -103,7 +103,7 @@ fn spec(tool: &ManifestTool, known: &[ToolSpec]) -> Result<ToolSpec, ManifestErr
     let effect =
         known.iter().find(|known| known.name == *name).map_or(ToolEffect::Writes, |known| known.effect);
     let parameters = parameters.into();
-    Ok(ToolSpec { name: name.clone(), description: tool.description.clone(), parameters, effect })
+    Ok(ToolSpec { name: name.clone(), description: tool.description.as_str().into(), parameters, effect })
 }
 
 /// Returns sysop's own tools. A client's tool with the same name as one of them has the same effect.

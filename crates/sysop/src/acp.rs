@@ -113,7 +113,7 @@ impl EditorSessions {
     }
 
     /// Returns the settings with which a session was opened.
-    async fn spec(&self, id: &SessionId) -> Result<SessionSpec, BackendError> {
+    async fn spec(&self, id: &SessionId) -> Result<Arc<SessionSpec>, BackendError> {
         let start = self.storage.store().load(id, Seq(0), 1).await;
         match start.map(|page| page.into_iter().next()) {
             Ok(Some(Logged { event: Event::SessionOpened { spec, .. }, .. })) => Ok(spec),

@@ -184,7 +184,7 @@ impl Services {
         if let Some(titles) = &self.titles {
             titles.add(&session);
         }
-        Ok(opened(session, Seq(0), opening))
+        Ok(opened(session, Seq(0), Arc::new(opening)))
     }
 
     /// Returns the MCP servers' tools that a new session offers.
@@ -324,7 +324,7 @@ impl Services {
             )
             .into());
         };
-        let spec = spec.clone();
+        let spec = Arc::clone(spec);
         let profile = spec.profile.parse().unwrap_or(self.settings.profile);
         let place = self.location_of(&spec, *at)?;
         let runtime = self.runtime(Some(id), &place, profile, &spec.tools)?;
@@ -551,9 +551,9 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
 }
 
 /// Converts a local session to the form that front ends receive.
-pub(crate) fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> AttachedSession {
+pub(crate) fn opened(handle: Handle, last: Seq, spec: Arc<SessionSpec>) -> AttachedSession {
     let session = LocalUserSession { handle, user: origin::user_name() };
-    AttachedSession { session: Arc::new(session), last, spec: Arc::new(spec) }
+    AttachedSession { session: Arc::new(session), last, spec }
 }
 
 /// A session in a front end of this process. Decisions are attributed to the process's user, who counts as

@@ -160,7 +160,7 @@ impl Rig {
         let encoder = Encoder::new(id);
         let mut rig =
             Self { host, session, updates, encoder, seq: 0, say, heard, address, _ledgers: ledgers };
-        rig.log(Event::SessionOpened { spec: spec(), opened_by: None });
+        rig.log(Event::SessionOpened { spec: spec().into(), opened_by: None });
         rig.logged(|event| matches!(event, Event::SessionOpened { .. })).await;
         rig
     }

@@ -180,7 +180,6 @@ impl Session {
     }
 
     fn apply_configured(&mut self, change: ConfigChange) {
-        let spec = &mut self.state.spec;
         match change {
             ConfigChange::ClientTools(client_tools) => {
                 self.state.client_tools = client_tools;
@@ -188,22 +187,27 @@ impl Session {
                 self.tools = OnceLock::new();
             }
             ConfigChange::Model(model) => {
-                spec.model = model;
+                self.state.spec_mut().model = model;
                 self.listed = OnceLock::new();
                 // The model decides if `view_image` is offered; its window decides if external tools are
                 // deferred.
                 self.tools = OnceLock::new();
             }
-            ConfigChange::Approve(mode) => (spec.approve, self.state.auto) = (mode, None),
+            ConfigChange::Approve(mode) => {
+                self.state.spec_mut().approve = mode;
+                self.state.auto = None;
+            }
             ConfigChange::Auto(bounds) => {
-                (spec.approve, self.state.auto) = (ApprovalMode::Auto, Some(AutoProgress::new(bounds)));
+                self.state.spec_mut().approve = ApprovalMode::Auto;
+                self.state.auto = Some(AutoProgress::new(bounds));
             }
             ConfigChange::Mode(mode) => self.state.mode = mode,
-            ConfigChange::Effort(effort) => spec.effort = Some(effort),
+            ConfigChange::Effort(effort) => self.state.spec_mut().effort = Some(effort),
             ConfigChange::Revoke(grants) => {
                 self.state.grants.retain(|granted| !grants.contains(&granted.grant));
             }
             ConfigChange::Rules { dangerous, deny, options, rules } => {
+                let spec = self.state.spec_mut();
                 if let Some(options) = options {
                     spec.policy = options;
                 }

@@ -1,6 +1,7 @@
 //! State of a session: plain data that changes in `apply` only.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use crate::approval::ApprovalTerms;
 use crate::auto_bounds::AutoProgress;
@@ -30,7 +31,7 @@ const APPROVERS_MAX: usize = 16;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
-    pub(super) spec: SessionSpec,
+    pub(super) spec: Arc<SessionSpec>,
     pub(super) client_tools: ClientTools,
     pub(super) mode: Mode,
     /// Mode of the current turn, or of the last one.
@@ -337,7 +338,7 @@ pub(super) enum CurrentCall {
 }
 
 impl State {
-    pub(super) fn new(spec: SessionSpec) -> Self {
+    pub(super) fn new(spec: Arc<SessionSpec>) -> Self {
         Self {
             keep: spec.max_history_messages,
             spec,
@@ -393,6 +394,11 @@ impl State {
             approver_people: Vec::new(),
             auto: None,
         }
+    }
+
+    /// Returns the settings for a change, and copies them first if the session's first event still shares them.
+    pub(super) fn spec_mut(&mut self) -> &mut SessionSpec {
+        Arc::make_mut(&mut self.spec)
     }
 
     pub(super) fn set_todo(&mut self, mut items: Vec<TodoItem>) {

@@ -24,7 +24,7 @@ mod pending;
 mod proposals;
 
 fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
-    ToolSpec { name: name.into(), description: String::new(), parameters: json!({}).into(), effect }
+    ToolSpec { name: name.into(), description: "".into(), parameters: json!({}).into(), effect }
 }
 
 fn spec() -> SessionSpec {
@@ -110,7 +110,7 @@ fn denied_calls_of_a_read_only_session_are_proposed_steps_until_they_run() {
     let denied = || Outcome::new(Status::Rejected, crate::policy::READ_ONLY_REFUSAL);
     let calls = vec![bash("1", "touch a"), bash("2", "touch b"), bash("3", "ls")];
     let mut steps: Vec<Step> = vec![
-        Event::SessionOpened { spec: spec(), opened_by: None }.into(),
+        Event::SessionOpened { spec: spec().into(), opened_by: None }.into(),
         started(1, "go").into(),
         replied(step(1, 1), "", calls).into(),
         finished("1", denied()).into(),
@@ -208,7 +208,7 @@ fn check(steps: Vec<Step>, expected: Expect) {
 }
 
 fn open() -> Step {
-    Event::SessionOpened { spec: spec(), opened_by: None }.into()
+    Event::SessionOpened { spec: spec().into(), opened_by: None }.into()
 }
 
 #[test]
@@ -560,7 +560,7 @@ fn every_growing_collection_is_bounded() {
 
 /// A log with long text of every kind, well above the limits.
 fn long_log(turns: u32) -> Vec<Logged> {
-    let mut events = vec![Event::SessionOpened { spec: spec(), opened_by: None }];
+    let mut events = vec![Event::SessionOpened { spec: spec().into(), opened_by: None }];
     for turn in 1..=turns {
         let at = step(turn, 1);
         let id = format!("c{turn}");

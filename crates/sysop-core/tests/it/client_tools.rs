@@ -152,7 +152,7 @@ fn recursive_and_remote_schemas_are_handled() {
         let mut world = World::each();
         let play = ToolSpec {
             name: "play".to_owned(),
-            description: String::new(),
+            description: "".into(),
             parameters: schema.clone().into(),
             effect: ToolEffect::Writes,
         };

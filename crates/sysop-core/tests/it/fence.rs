@@ -199,7 +199,7 @@ fn the_status_line_shows_the_sandbox_if_every_command_is_fenced() {
         let mut spec = crate::world::spec(mode);
         spec.policy.sandbox.mode = sandbox;
         let mut transcript = Transcript::default();
-        let event = Event::SessionOpened { spec, opened_by: None };
+        let event = Event::SessionOpened { spec: spec.into(), opened_by: None };
         transcript.apply_logged(&Logged { seq: Seq(1), at: Timestamp(0), event });
         transcript.session_info().expect("a session").fence_label()
     };

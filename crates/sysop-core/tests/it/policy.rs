@@ -204,7 +204,7 @@ fn calls_of_mcp_servers_ask_unless_the_user_believes_the_server() {
     let policy = Policy::new(&[], &[]);
     let external = |effect| ToolSpec {
         name: "mcp__files__read".to_owned(),
-        description: String::new(),
+        description: "".into(),
         parameters: json!({"type": "object"}).into(),
         effect,
     };

@@ -51,7 +51,7 @@ pub(crate) struct World {
 pub(crate) fn tool(name: &str, effect: ToolEffect, required: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
-        description: String::new(),
+        description: "".into(),
         parameters:
             json!({"type": "object", "properties": {required: {"type": "string"}}, "required": [required]})
                 .into(),

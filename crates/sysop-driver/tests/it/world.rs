@@ -144,7 +144,7 @@ impl World {
 pub(crate) fn spec() -> SessionSpec {
     let tool = |name: &str, effect| ToolSpec {
         name: name.to_owned(),
-        description: String::new(),
+        description: "".into(),
         parameters: json!({"type": "object"}).into(),
         effect,
     };

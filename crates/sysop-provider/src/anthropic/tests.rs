@@ -61,7 +61,7 @@ fn echoed(blocks: Value, calls: Vec<ToolCall>) -> Message {
 fn request(messages: Vec<Message>) -> ModelRequest {
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
-        description: "runs a command".to_owned(),
+        description: "runs a command".into(),
         parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}).into(),
         effect: ToolEffect::Command,
     };

@@ -74,7 +74,7 @@ fn echoed(parts: Value, calls: Vec<ToolCall>) -> Message {
 fn request(messages: Vec<Message>) -> ModelRequest {
     let tool = |name: &str, parameters: Value| ToolSpec {
         name: name.to_owned(),
-        description: "does it".to_owned(),
+        description: "does it".into(),
         parameters: parameters.into(),
         effect: ToolEffect::Command,
     };

@@ -559,7 +559,7 @@ pub(super) mod tests {
         };
         let tool = |name: &str| ToolSpec {
             name: name.to_owned(),
-            description: String::new(),
+            description: "".into(),
             parameters: Arc::new(json!({"type": "object"})),
             effect: ToolEffect::default(),
         };

@@ -13,7 +13,12 @@ use sysop_core::tool::{ToolEffect, ToolSpec};
 
 fn tool(name: &str, effect: ToolEffect, parameters: Value) -> ToolSpec {
     let parameters = parameters.into();
-    ToolSpec { name: name.to_owned(), description: format!("Does {name}. More of it."), parameters, effect }
+    ToolSpec {
+        name: name.to_owned(),
+        description: format!("Does {name}. More of it.").into(),
+        parameters,
+        effect,
+    }
 }
 
 fn bash() -> ToolSpec {

@@ -45,7 +45,7 @@ pub(crate) fn ollama(settings: OllamaSettings) -> Providers {
 pub(crate) fn bash() -> ToolSpec {
     ToolSpec {
         name: "bash".to_owned(),
-        description: "Runs a command.".to_owned(),
+        description: "Runs a command.".into(),
         parameters:
             json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]})
                 .into(),

@@ -140,7 +140,7 @@ impl FakeSession {
     pub(crate) fn on(host: &str) -> Arc<Self> {
         let id = SessionId::new("s-1");
         let fake = Self { id, host: host.to_owned(), state: Mutex::default(), terminal: None };
-        fake.state.lock().publish(Event::SessionOpened { spec: spec(host), opened_by: None });
+        fake.state.lock().publish(Event::SessionOpened { spec: spec(host).into(), opened_by: None });
         Arc::new(fake)
     }
 
@@ -160,7 +160,7 @@ impl FakeSession {
                 state: Mutex::default(),
                 terminal: Some(Arc::new(terminal)),
             };
-            fake.state.lock().publish(Event::SessionOpened { spec: spec("web1"), opened_by: None });
+            fake.state.lock().publish(Event::SessionOpened { spec: spec("web1").into(), opened_by: None });
             fake
         })
     }
@@ -242,7 +242,7 @@ impl SessionHandle for FakeSession {
 fn spec(host: &str) -> SessionSpec {
     let tool = |name: &str, effect| ToolSpec {
         name: name.into(),
-        description: String::new(),
+        description: "".into(),
         parameters: json!({}).into(),
         effect,
     };

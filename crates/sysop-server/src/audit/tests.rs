@@ -218,7 +218,7 @@ impl World {
         ));
         let bash = ToolSpec {
             name: "bash".to_owned(),
-            description: String::new(),
+            description: "".into(),
             parameters: serde_json::json!({ "type": "object" }).into(),
             effect: ToolEffect::Command,
         };

@@ -321,7 +321,7 @@ impl SessionBackend for ScriptedBackend {
 fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
     let parameters = json!({"type": "object", "properties": {"command": {"type": "string"}}});
     let (name, parameters) = (name.to_owned(), parameters.into());
-    ToolSpec { name, description: String::new(), parameters, effect }
+    ToolSpec { name, description: "".into(), parameters, effect }
 }
 
 fn spec() -> SessionSpec {

@@ -103,7 +103,7 @@ impl Host for Tools {
 fn bash() -> ToolSpec {
     ToolSpec {
         name: "bash".into(),
-        description: String::new(),
+        description: "".into(),
         parameters: json!({"type": "object"}).into(),
         effect: ToolEffect::Command,
     }
@@ -111,7 +111,7 @@ fn bash() -> ToolSpec {
 
 fn spec() -> SessionSpec {
     let Event::SessionOpened { spec, .. } = opened("local", "/srv") else { unreachable!("it is one") };
-    SessionSpec { tools: vec![bash()], ..spec }
+    SessionSpec { tools: vec![bash()], ..(*spec).clone() }
 }
 
 /// A node that can die.

@@ -79,7 +79,7 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
         root: root.into(),
         profile: "full".into(),
     };
-    Event::SessionOpened { spec, opened_by: None }
+    Event::SessionOpened { spec: spec.into(), opened_by: None }
 }
 
 /// The start of a turn.
@@ -136,7 +136,7 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
     let at = kind;
     match at {
         0 => (spec(), option::of(text()))
-            .prop_map(|(spec, opened_by)| Event::SessionOpened { spec, opened_by })
+            .prop_map(|(spec, opened_by)| Event::SessionOpened { spec: spec.into(), opened_by })
             .boxed(),
         1 => (change(), option::of(text()))
             .prop_map(|(change, reached)| Event::Configured { change, reached })
@@ -452,7 +452,7 @@ fn tool() -> impl Strategy<Value = ToolSpec> {
     ];
     (text(), text(), value(), effect).prop_map(|(name, description, parameters, effect)| ToolSpec {
         name,
-        description,
+        description: description.into(),
         parameters: parameters.into(),
         effect,
     })

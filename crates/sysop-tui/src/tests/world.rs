@@ -43,7 +43,7 @@ pub(crate) struct World {
 fn tool(name: &str, effect: ToolEffect, required: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
-        description: String::new(),
+        description: "".into(),
         parameters: json!({
             "type": "object",
             "properties": { required: { "type": "string" } },

@@ -49,7 +49,8 @@ fn opened() -> Event {
             host: "web-1".into(),
             root: "/srv".into(),
             profile: "full".into(),
-        },
+        }
+        .into(),
         opened_by: None,
     }
 }

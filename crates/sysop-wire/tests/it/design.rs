@@ -64,7 +64,7 @@ fn the_documented_server_messages_are_produced() {
     };
     let turn = TurnId(1);
     let events = [
-        Event::SessionOpened { spec, opened_by: None },
+        Event::SessionOpened { spec: spec.into(), opened_by: None },
         Event::TurnStarted { turn, prompt: "go".into(), origin: Origin::Model, images: Vec::new(), by: None },
         Event::StepStarted { step: StepId { turn, step: 1 } },
         Event::ToolStarted { call, origin: Origin::Model },

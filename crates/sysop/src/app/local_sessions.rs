@@ -224,7 +224,7 @@ impl LocalSessions {
     }
 
     /// Returns a session's specification and start time.
-    async fn opening_of(&self, id: &SessionId) -> Result<(SessionSpec, Timestamp), BackendError> {
+    async fn opening_of(&self, id: &SessionId) -> Result<(Arc<SessionSpec>, Timestamp), BackendError> {
         let start = self.store.load(id, Seq(0), 1).await.map_err(|error| failed(error.into()))?;
         match start.into_iter().next() {
             Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) => Ok((spec, at)),

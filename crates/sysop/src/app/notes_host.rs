@@ -31,8 +31,8 @@ pub(super) struct NotesHost {
 impl NotesHost {
     /// Adds the tool `remember` to a host. `notes` is the path of the host's notes file.
     pub(super) fn new(inner: Arc<dyn Host>, notes: PathBuf) -> Self {
-        let mut tools = inner.tools().to_vec();
-        tools.push(catalog::remember());
+        let remember = catalog::remember();
+        let tools = inner.tools().iter().chain([&remember]).cloned().collect();
         Self { inner, notes, tools }
     }
 

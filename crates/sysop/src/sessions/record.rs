@@ -1,6 +1,7 @@
 //! Record of a session, folded from its log: prompts, calls with their outcomes, changes and undos.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sysop_core::event::{ConfigChange, Decision, Event, Logged, Origin, StopReason};
 use sysop_core::guard::GuardEnd;
@@ -17,7 +18,7 @@ use super::{SessionsError, each_event};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionRecord {
-    pub(crate) spec: Option<SessionSpec>,
+    pub(crate) spec: Option<Arc<SessionSpec>>,
     pub(crate) opened_by: Option<String>,
     pub(crate) started: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
@@ -134,7 +135,7 @@ impl SessionRecord {
             Event::SessionOpened { spec, opened_by } => {
                 self.models.push(spec.model.to_string());
                 self.opened_by.clone_from(opened_by);
-                self.spec = Some(spec.clone());
+                self.spec = Some(Arc::clone(spec));
             }
             Event::Configured { change: ConfigChange::Model(model), .. } => {
                 let model = model.to_string();

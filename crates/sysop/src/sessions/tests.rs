@@ -52,7 +52,8 @@ fn opened(host: &str, root: &str) -> Event {
             host: host.into(),
             root: root.into(),
             profile: "full".into(),
-        },
+        }
+        .into(),
         opened_by: None,
     }
 }

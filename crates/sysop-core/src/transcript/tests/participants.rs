@@ -14,7 +14,7 @@ fn from(turn: u32, by: Option<&str>) -> Step {
 }
 
 fn opened_by(by: &str) -> Step {
-    Event::SessionOpened { spec: spec(), opened_by: Some(by.to_owned()) }.into()
+    Event::SessionOpened { spec: spec().into(), opened_by: Some(by.to_owned()) }.into()
 }
 
 fn answered(by: &str) -> Step {

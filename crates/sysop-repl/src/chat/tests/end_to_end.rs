@@ -90,7 +90,7 @@ impl Provider for SilentProvider {
 pub(super) fn session(file: &Path) -> AttachedSession {
     let tool = ToolSpec {
         name: "bash".into(),
-        description: String::new(),
+        description: "".into(),
         parameters: json!({}).into(),
         effect: ToolEffect::Command,
     };

@@ -203,7 +203,7 @@ fn a_card_shows_the_location_of_a_lent_tool() {
     let mut story = Story { transcript: Transcript::of(&bare), ..Story::new() };
     let tool = ToolSpec {
         name: "bash".into(),
-        description: String::new(),
+        description: "".into(),
         parameters: serde_json::json!({}).into(),
         effect: ToolEffect::Command,
     };
