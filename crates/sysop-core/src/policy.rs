@@ -16,7 +16,7 @@ pub use sysop_shell::{
 };
 
 pub use self::fence::{Fence, SandboxMode, SandboxOptions};
-pub use self::rules::{CommandPattern, Rule, RuleAction, glob_matches};
+pub use self::rules::{CommandPattern, Rule, RuleAction, glob_matches, literal_glob};
 pub use self::targets::{TARGETS_MAX, command_targets, reads_with_git, targets_of};
 use crate::catalog::REMEMBER_TOOL;
 use crate::message::ToolCall;

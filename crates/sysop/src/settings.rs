@@ -324,7 +324,7 @@ impl Settings {
         PolicyOptions {
             never_network: switch("never_network"),
             never_asks: switch("never_asks") || asks_and_denies(&self.config, host),
-            rules: self.config.rules.clone(),
+            rules: self.hosts.rules(host, &self.config.rules),
             sandbox: self.sandbox_options(host),
             approvals: self.hosts.approvals(host),
             approval_expires_s: self.approval_expires.unwrap_or_default(),

@@ -64,13 +64,25 @@ impl Rule {
     }
 
     pub(super) fn restricts(&self, survey: &Survey, analysis: &Analysis) -> bool {
-        self.is_for_host(&survey.context)
+        self.concerns(&survey.context)
             && analysis.invocations.iter().any(|invocation| self.pattern.may_match(invocation))
     }
 
-    fn is_for_host(&self, context: &CommandContext) -> bool {
-        let host = context.host.as_deref().unwrap_or(LOCAL);
-        self.pattern.host.as_deref().is_none_or(|pattern| glob_matches(pattern, host))
+    /// Returns true if the rule is for one of the hosts, which is enough for a restriction.
+    fn concerns(&self, context: &CommandContext) -> bool {
+        let pattern = self.pattern.host.as_deref();
+        pattern.is_none_or(|pattern| hosts(context).any(|host| glob_matches(pattern, host)))
+    }
+
+    /// Returns true if the rule is for all of the hosts, as a permission must be: for each by its pattern, or for exactly
+    /// this list.
+    fn covers_hosts(&self, context: &CommandContext) -> bool {
+        let is_list =
+            |pattern: &str| context.host.as_deref().is_some_and(|list| pattern == literal_glob(list));
+        self.pattern
+            .host
+            .as_deref()
+            .is_none_or(|pattern| hosts(context).all(|host| glob_matches(pattern, host)) || is_list(pattern))
     }
 
     /// Returns a rule that allows exactly this command on this host, or `None` if no rule can allow the line.
@@ -192,7 +204,7 @@ pub(super) fn allowing<'a>(
     for invocation in &analysis.invocations {
         let allow = rules.iter().find(|rule| {
             rule.action == RuleAction::Allow
-                && rule.is_for_host(&survey.context)
+                && rule.covers_hosts(&survey.context)
                 && rule.pattern.covers(invocation)
         });
         match allow {
@@ -202,6 +214,11 @@ pub(super) fn allowing<'a>(
         }
     }
     first
+}
+
+/// Returns the names of the hosts on which a call runs. In a list, commas separate them; no name contains one.
+fn hosts(context: &CommandContext) -> impl Iterator<Item = &str> {
+    context.host.as_deref().unwrap_or(LOCAL).split(',').map(str::trim)
 }
 
 /// Returns true if a line consists only of simple commands that begin with their programs. False for a line
@@ -259,7 +276,8 @@ fn may_be_option(glob: &str, word: &str) -> bool {
     }
 }
 
-fn literal_glob(text: &str) -> String {
+/// Returns the glob that matches only this text.
+pub fn literal_glob(text: &str) -> String {
     let mut glob = String::with_capacity(text.len());
     for c in text.chars() {
         if matches!(c, '*' | '?' | '\\') {
@@ -388,6 +406,33 @@ mod tests {
         let mut there = here();
         there.context.host = Some("web1".to_owned());
         assert!(rule.decides("cargo test", &there));
+    }
+
+    #[test]
+    fn a_rule_for_a_host_restricts_each_list_with_it_and_permits_only_lists_of_such_hosts() {
+        let on = |hosts: &str| {
+            let mut survey = here();
+            survey.context.host = Some(hosts.to_owned());
+            survey
+        };
+        let mut deny = rule(RuleAction::Deny, "cargo", None);
+        deny.pattern.host = Some("db1".to_owned());
+        for (hosts, restricted) in
+            [("db1", true), ("web1,db1", true), ("db1, web1", true), ("db10,web1", false)]
+        {
+            assert_eq!(deny.decides("cargo test", &on(hosts)), restricted, "{hosts}");
+        }
+        let mut allow = rule(RuleAction::Allow, "cargo", None);
+        allow.pattern.host = Some("web*".to_owned());
+        for (hosts, permitted) in
+            [("web1", true), ("web1,web2", true), ("web1,db1", false), ("db1,web1", false)]
+        {
+            assert_eq!(allow.decides("cargo test", &on(hosts)), permitted, "{hosts}");
+        }
+        let always = Rule::for_command("cargo test", &on("web1,db1")).expect("one plain command");
+        assert!(
+            always.decides("cargo test", &on("web1,db1")) && !always.decides("cargo test", &on("web1,db2"))
+        );
     }
 
     #[test]

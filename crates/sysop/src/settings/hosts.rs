@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandPattern, Rule, RuleAction, glob_matches, literal_glob};
 use sysop_core::text::neutralize_line;
 
 use crate::app::ModelAccess;
@@ -74,6 +74,8 @@ pub(crate) struct SshTarget {
     pub(crate) user: Option<String>,
     pub(crate) port: Option<u16>,
     pub(crate) approve: Option<ApprovalMode>,
+    /// Strictest mode of the config's other names for the same machine.
+    approve_elsewhere: Option<ApprovalMode>,
     /// Root for the file tools, as a path on that host; not validated here.
     pub(crate) root: Option<String>,
     pub(crate) description: Option<String>,
@@ -88,7 +90,9 @@ impl SshTarget {
             (Some(user), None) => format!("{user}@{host}"),
             (None, _) => host.to_owned(),
         };
-        Self { name: name.to_owned(), destination, user, port, approve: None, root: None, description: None }
+        let name = name.to_owned();
+        let (approve, approve_elsewhere, root, description) = (None, None, None, None);
+        Self { name, destination, user, port, approve, approve_elsewhere, root, description }
     }
 
     /// Creates the target for a host that is not in the config: an ssh alias or an address.
@@ -232,7 +236,9 @@ impl HostInventory {
         let mut target = SshTarget::new(host, host, user, port);
         target.name.clone_from(&target.destination);
         self.connection = Some(target.clone());
-        usable(target).map(HostChoice::Ssh).map_err(|failure| at(entry.origin(), failure))
+        usable(self.with_other_names(target))
+            .map(HostChoice::Ssh)
+            .map_err(|failure| at(entry.origin(), failure))
     }
 
     /// Resolves the text form of hosts: `local`, a configured host, an ssh destination, a tag (`@prod`, or
@@ -252,7 +258,8 @@ impl HostInventory {
             let (many, most) = (chosen.len(), HOSTS_MAX);
             return Err(CommandError::usage(format!("too many hosts: {many} (maximum {most})")));
         }
-        let mut targets: Vec<SshTarget> = chosen.into_iter().map(|(target, _)| target).collect();
+        let mut targets: Vec<SshTarget> =
+            chosen.into_iter().map(|(target, _)| self.with_other_names(target)).collect();
         match (targets.pop(), targets.is_empty()) {
             (Some(only), true) => Ok(HostChoice::Ssh(only)),
             (Some(last), false) => {
@@ -263,28 +270,59 @@ impl HostInventory {
         }
     }
 
-    /// Returns the models that may see these hosts' output. A configured host's restriction applies to every
-    /// destination on the same machine, with any user and port.
+    /// Returns the configured hosts on a target's machine: a configured host's restrictions hold for every destination
+    /// there, with any user and port.
+    fn on_machine(&self, target: &SshTarget) -> impl Iterator<Item = &ConfiguredHost> {
+        let machine = target.machine();
+        self.known.iter().filter(move |known| {
+            known.target.machine() == machine || known.target.name.to_ascii_lowercase() == machine
+        })
+    }
+
+    fn with_other_names(&self, target: SshTarget) -> SshTarget {
+        let others = self.on_machine(&target).filter(|known| known.target.name != target.name);
+        let modes = others.filter_map(|known| known.target.approve);
+        SshTarget { approve_elsewhere: modes.reduce(stricter), ..target }
+    }
+
+    /// Returns the models that may see these hosts' output.
     pub(crate) fn model_access(&self, choice: &HostChoice) -> ModelAccess {
         let mut access = ModelAccess::default();
         for known in &self.known {
             let Some(models) = &known.models else { continue };
-            let (name, machine) = (known.target.name.to_ascii_lowercase(), known.target.machine());
-            let is_it = |target: &SshTarget| target.machine() == machine || target.machine() == name;
-            if choice.targets().iter().any(is_it) {
+            let is_it = |other: &ConfiguredHost| other.target.name == known.target.name;
+            if choice.targets().iter().any(|target| self.on_machine(target).any(is_it)) {
                 access.add(known.target.name.clone(), models.clone());
             }
         }
         access
     }
 
+    /// Returns the rules for these hosts: restrictions of a configured host also under the name by which its machine is
+    /// reached.
+    pub(crate) fn rules(&self, choice: &HostChoice, rules: &[Rule]) -> Vec<Rule> {
+        let mut all = rules.to_vec();
+        for target in choice.targets() {
+            let others = self.on_machine(target).map(|known| &known.target.name);
+            for name in others.filter(|name| **name != target.name) {
+                let restricts = |rule: &&Rule| {
+                    let host = rule.pattern.host.as_deref();
+                    rule.action != RuleAction::Allow && host.is_some_and(|glob| glob_matches(glob, name))
+                };
+                let renamed = |rule: &Rule| {
+                    let host = Some(literal_glob(&target.name));
+                    Rule { pattern: CommandPattern { host, ..rule.pattern.clone() }, ..rule.clone() }
+                };
+                all.extend(rules.iter().filter(restricts).map(renamed));
+            }
+        }
+        all
+    }
+
     /// Returns the number of different people who must approve a call on these hosts: the maximum over the
-    /// hosts. A configured host's number applies to every destination on its machine, with any user and port.
+    /// hosts.
     pub(crate) fn approvals(&self, choice: &HostChoice) -> u32 {
-        let concerned = self.known.iter().filter(|known| known.approvals > 0).filter(|known| {
-            let (name, machine) = (known.target.name.to_ascii_lowercase(), known.target.machine());
-            choice.targets().iter().any(|target| target.machine() == machine || target.machine() == name)
-        });
+        let concerned = choice.targets().iter().flat_map(|target| self.on_machine(target));
         concerned.map(|known| known.approvals).max().unwrap_or_default()
     }
 
@@ -429,7 +467,9 @@ fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
 /// Returns true if both `each` and `never` apply: changes are denied, and read-only commands need approval.
 pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
     let general = config.get("approve").unwrap_or_default();
-    let modes: Vec<_> = host.targets().iter().filter_map(|target| target.approve).chain([general]).collect();
+    let of_hosts =
+        host.targets().iter().flat_map(|target| [target.approve, target.approve_elsewhere]).flatten();
+    let modes: Vec<_> = of_hosts.chain([general]).collect();
     modes.contains(&ApprovalMode::Each) && modes.contains(&ApprovalMode::Never)
 }
 
@@ -437,7 +477,8 @@ pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
 ///
 /// For a host with its own `approve`, the mode is the stricter one of the host's and the general mode. There
 /// is one exception: if the general mode is `ask` from the user's own file or the defaults, a host may set
-/// `auto`. A mode from a flag, the environment or a workspace is never loosened.
+/// `auto`. A mode from a flag, the environment or a workspace is never loosened. The mode of another name for the same
+/// machine only makes it stricter.
 pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
     let entry = config.entry("approve");
     let general = config.get("approve").unwrap_or_default();
@@ -446,6 +487,9 @@ pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
         None => general,
         Some(ApprovalMode::Auto) if own && general == ApprovalMode::Ask => ApprovalMode::Auto,
         Some(mode) => stricter(general, mode),
+    };
+    let on = |target: &SshTarget| {
+        target.approve_elsewhere.map_or_else(|| on(target), |mode| stricter(on(target), mode))
     };
     host.targets().iter().map(on).reduce(stricter).unwrap_or(general)
 }

@@ -62,6 +62,7 @@ fn a_table_describes_a_host() {
         user: Some("deploy".to_owned()),
         port: Some(2222),
         approve: None,
+        approve_elsewhere: None,
         root: Some("/srv/web".to_owned()),
         description: Some("the second".to_owned()),
     };
@@ -356,7 +357,8 @@ fn several_hosts_use_the_strictest_approval_mode() {
     let table = "[hosts.free]\napprove = 'auto'\ntags = ['all']\n[hosts.plain]\ntags = ['all']\n\
                  [hosts.care]\napprove = 'ask'\n[hosts.shut]\napprove = 'never'\ntags = ['all']\n";
     let approve = |config: &str, host: &str, flag: Option<ApprovalMode>, environment: &[(&str, &str)]| {
-        let flags = GlobalFlags { approve: flag, ..on(host) };
+        let host = (!host.is_empty()).then(|| host.to_owned());
+        let flags = GlobalFlags { approve: flag, host, ..GlobalFlags::default() };
         let settings = with(&format!("{config}{table}"), &flags, environment);
         settings.approve(&settings.host)
     };
@@ -375,6 +377,18 @@ fn several_hosts_use_the_strictest_approval_mode() {
         ("approve = 'auto'\n", "care", Ask),
         ("approve = 'auto'\n", "free,plain", Auto),
         ("approve = 'auto'\n", "free,shut", Never),
+        // A host's mode holds for its machine, however it is reached; only its own name may loosen.
+        ("[hosts.db]\nhost = 'ann@10.0.0.9'\nport = 2222\napprove = 'never'\n", "10.0.0.9", Never),
+        ("[hosts.db]\nhost = '10.0.0.9'\napprove = 'never'\n", "ssh://root@10.0.0.9:22", Never),
+        ("[hosts.db]\nhost = '10.0.0.9'\napprove = 'never'\n", "free,bob@10.0.0.9", Never),
+        (
+            "[hosts.db]\nhost = '10.0.0.9'\napprove = 'never'\n[hosts.x]\nhost = '10.0.0.9'\napprove = 'auto'\n",
+            "x",
+            Never,
+        ),
+        ("[hosts.db]\napprove = 'never'\n", "root@DB.", Never),
+        ("[connection]\nhost = 'db'\nuser = 'root'\n[hosts.x]\nhost = 'db'\napprove = 'never'\n", "", Never),
+        ("[hosts.db]\nhost = '10.0.0.9'\napprove = 'auto'\n", "10.0.0.9", Ask),
     ] {
         assert_eq!(approve(config, host, None, &[]), expected, "{config:?} {host}");
     }
@@ -390,6 +404,25 @@ fn several_hosts_use_the_strictest_approval_mode() {
     let settings = load(&world, &on("local"), &[]).unwrap();
     let free = settings.hosts.resolve("free").unwrap();
     assert_eq!(approve_on(&settings.config, &free), Ask, "nor what a workspace asks for");
+}
+
+#[test]
+fn a_rule_that_restricts_a_host_holds_under_each_name_of_its_machine() {
+    let config = "[hosts.prod]\nhost = '10.0.0.9'\n[hosts.web]\n\
+                  [[policy.rules]]\naction = 'deny'\nmatch = { program = 'touch', host = 'prod*' }\n\
+                  [[policy.rules]]\naction = 'allow'\nmatch = { program = 'make', host = 'prod' }\n";
+    for (host, names) in [
+        ("prod", vec![]),
+        ("root@10.0.0.9", vec!["root@10.0.0.9"]),
+        ("web,10.0.0.9", vec!["10.0.0.9"]),
+        ("web", vec![]),
+    ] {
+        let settings = with(config, &on(host), &[]);
+        let rules = settings.policy_options(&settings.host).rules;
+        let added: Vec<_> = rules[2..].iter().filter_map(|rule| rule.pattern.host.as_deref()).collect();
+        assert_eq!(added, names, "{host}");
+        assert!(rules[2..].iter().all(|rule| rule.pattern.program == "touch"), "{host}");
+    }
 }
 
 #[test]
