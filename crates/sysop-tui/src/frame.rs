@@ -322,6 +322,9 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         let run = if review.takes_capital_y() { "Y run" } else { "Enter run" };
         let mut hints = match review.mode() {
             // Keys go to the draft until it is empty.
+            ReviewMode::Deciding if app.rejects_with_draft() => {
+                vec!["Enter reject with this text", "Ctrl+U clear line", "Esc cancel"]
+            }
             ReviewMode::Deciding if !app.composer().is_empty() => {
                 vec!["Enter send", "Ctrl+U clear line", "Esc cancel"]
             }

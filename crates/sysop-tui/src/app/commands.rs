@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sysop_core::event::{ConfigChange, Input, Origin};
+use sysop_core::event::{ConfigChange, Decision, Input, Origin};
 use sysop_core::id::TurnId;
 use sysop_core::model_provider::typed_model;
 use sysop_core::policy::ApprovalMode;
@@ -46,7 +46,13 @@ impl App {
     pub(super) fn line(&mut self, text: &str, now: Duration) -> Vec<Action> {
         match parse(text, self.skills()) {
             InputLine::Empty => Vec::new(),
-            InputLine::Prompt(text) => self.prompt(text, now),
+            InputLine::Prompt(prompt) => match self.review.as_ref().filter(|_| self.is_message(text)) {
+                Some(review) => {
+                    let (call, reason) = (review.call().clone(), prompt.trim().replace('\n', " "));
+                    self.decide(call, Decision::Reject { reason }, now)
+                }
+                None => self.prompt(prompt, now),
+            },
             InputLine::Shell(command) => {
                 self.direct("bash", &json!({ "command": command }), Origin::User, now)
             }
@@ -112,6 +118,18 @@ impl App {
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
         }
+    }
+
+    /// Returns true if the line is a message to the model. Returns false for commands, including those that send a prompt
+    /// of their own: `/init`, skills and custom commands.
+    fn is_message(&self, line: &str) -> bool {
+        let is_slash = |text: &str| text.trim_start().starts_with('/');
+        matches!(parse(line, &[]), InputLine::Prompt(prompt) if is_slash(&prompt) == is_slash(line))
+    }
+
+    /// Returns true if Enter rejects the proposal with the draft as the reason.
+    pub fn rejects_with_draft(&self) -> bool {
+        self.review.is_some() && self.is_message(&self.composer().text())
     }
 
     /// Opens the whole output of a call in the pager; `None` means the last call.

@@ -44,9 +44,16 @@ impl KeyDebounce {
         self.until.is_some_and(|until| now >= until)
     }
 
-    /// Extends the delay because the user is typing something else.
+    /// Returns a delay that is over, for a question that the user has read.
+    pub(super) fn over() -> Self {
+        Self { painted: true, until: Some(Duration::ZERO) }
+    }
+
+    /// Extends the delay, unless it is over, because the user is typing something else.
     pub(super) fn note_typing(&mut self, now: Duration) {
-        self.until = self.until.map(|until| until.max(now + TYPING_DEBOUNCE));
+        if let Some(until) = self.until.as_mut().filter(|until| **until > now) {
+            *until = (*until).max(now + TYPING_DEBOUNCE);
+        }
     }
 
     /// Returns the time until which keys are ignored, or `None` if it is unknown or has passed.

@@ -302,7 +302,7 @@ impl Review {
             // A key that is held down repeats itself.
             KeyCode::Char(letter) if letter == opened_by => ReviewEvent::Consumed,
             KeyCode::Char(_) if is_plain(key) => {
-                self.decide_again();
+                self.begin_message();
                 ReviewEvent::Typed(opened_by)
             }
             _ => ReviewEvent::Consumed,
@@ -312,6 +312,12 @@ impl Review {
     /// Returns to the proposal, which must be displayed again before a key answers it.
     pub(super) fn decide_again(&mut self) {
         (self.mode, self.debounce) = (ReviewMode::Deciding, KeyDebounce::default());
+    }
+
+    /// Returns to the proposal, which the user has read, because a message is being written. No key but the Enter that
+    /// sends the message answers it.
+    fn begin_message(&mut self) {
+        (self.mode, self.debounce) = (ReviewMode::Deciding, KeyDebounce::over());
     }
 
     fn decision_key(&mut self, key: KeyEvent) -> ReviewEvent {

@@ -36,7 +36,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("e", "Edit in $EDITOR"),
             ("a, a", "Run, and allow for this session (see the card)"),
             ("A", "Always allow this exact command (shows the rule)"),
-            ("r", "Reject with feedback for the model"),
+            ("r, or a message", "Reject with feedback for the model"),
             ("Esc", "Cancel the turn"),
         ],
     ),

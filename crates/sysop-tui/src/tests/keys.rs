@@ -71,7 +71,7 @@ fn only_capital_y_runs_a_dangerous_command() {
     for command in ["sudo rm -rf /srv", "shutdown now"] {
         let mut world = in_review(command);
         assert!(world.screen(120, 24).contains("Y run"), "{command}");
-        world.press(KeyCode::Enter).press(KeyCode::Char('y')).press(KeyCode::Char(' '));
+        world.press(KeyCode::Enter).press(KeyCode::Char('y')).press(KeyCode::Char(' ')).key(control('u'));
         assert!(
             decisions(&world).is_empty() && world.screen(120, 24).contains("press Y to run"),
             "{command}"

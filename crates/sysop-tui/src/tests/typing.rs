@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use sysop_core::event::Decision;
+use sysop_core::event::{Decision, Event};
 use sysop_driver::frontend::OfferedRule;
 
 use super::keys::{decisions, in_review};
@@ -61,7 +61,8 @@ fn the_first_letter_of_a_message_allows_nothing_for_the_session() {
         assert!(decisions(&world).is_empty(), "{text}");
         assert_eq!(world.app.composer().text(), text.replace("aar", "ar"), "{text}");
         world.is_read().press(KeyCode::Enter);
-        assert!(decisions(&world).is_empty(), "{text}");
+        let reason = text.replace("aar", "ar");
+        assert_eq!(decisions(&world), [Decision::Reject { reason }], "{text}");
         assert!(!world.actions.iter().any(|action| matches!(action, Action::AllowAlways(_))), "{text}");
     }
 }
@@ -108,7 +109,7 @@ fn a_letter_that_is_no_key_of_a_proposal_begins_a_draft() {
     assert!(decisions(&world).is_empty());
     assert_eq!(world.app.composer().text(), "Make arrangements");
     let screen = world.screen(120, 24);
-    assert!(screen.contains("Enter send") && !screen.contains("Enter run"), "{screen}");
+    assert!(screen.contains("Enter reject with this text") && !screen.contains("Enter run"), "{screen}");
     world
         .passes(Duration::from_secs(1))
         .key(control('u'))
@@ -117,6 +118,43 @@ fn a_letter_that_is_no_key_of_a_proposal_begins_a_draft() {
         .is_read()
         .press(KeyCode::Char('a'));
     assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
+}
+
+#[test]
+fn a_message_rejects_the_proposal_and_is_the_reason() {
+    let mut world = in_review("touch created.txt");
+    world.types("do not create it");
+    let screen = world.screen(120, 24);
+    assert!(screen.contains("Enter reject with this text") && !screen.contains("Enter run"), "{screen}");
+    world.press(KeyCode::Enter);
+    assert_eq!(decisions(&world), [Decision::Reject { reason: "do not create it".to_owned() }]);
+    assert!(world.app.composer().is_empty() && world.app.review().is_none());
+    assert!(
+        matches!(&world.actions[..], [.., Action::AppendPromptHistory(text)] if text == "do not create it")
+    );
+    // A second Enter out of habit runs nothing.
+    world.is_read().press(KeyCode::Enter);
+    assert!(world.running.is_none() && decisions(&world).len() == 1);
+    assert!(world.log.iter().all(|event| !matches!(event, Event::PromptQueued { .. })));
+    // A path is a message, too, and lines are joined.
+    let mut world = in_review("touch x");
+    world.pastes("/etc/x is\nwrong").press(KeyCode::Enter);
+    assert_eq!(decisions(&world), [Decision::Reject { reason: "/etc/x is wrong".to_owned() }]);
+}
+
+#[test]
+fn a_draft_that_is_no_message_answers_nothing() {
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char(' ')).pastes("  ").is_read().press(KeyCode::Enter).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+    for command in ["/status", "/init", "!uptime"] {
+        let mut world = in_review("touch x");
+        world.types(command);
+        let screen = world.screen(120, 24);
+        assert!(screen.contains("Enter send") && !screen.contains("reject with this text"), "{screen}");
+        world.press(KeyCode::Enter);
+        assert!(decisions(&world).is_empty() && world.app.review().is_some(), "{command}");
+    }
 }
 
 #[test]
