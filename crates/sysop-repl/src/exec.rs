@@ -28,7 +28,7 @@ use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, TtyApprovalIo, ask};
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
-use crate::render::{RenderOptions, safe, words};
+use crate::render::{RenderOptions, safe};
 
 mod answer_schema;
 mod call_output;
@@ -661,11 +661,6 @@ fn question_of(
     let (host, folder) = transcript.session_info().map_or(("", ""), |facts| facts.place_of_plan(plan));
     let place = ProposalLocation { host, folder };
     let panel = Panel::new(look);
-    ApprovalPrompt {
-        rows: panel.around("PLAN", plan::rows(plan, place, transcript.session_info(), panel.inner())),
-        command: plan.call.text_argument("command").map(|_| plan.command.clone()),
-        covers: plan.session_grant().map(words::covers).unwrap_or_default(),
-        rule: None,
-        no_rule: words::no_rule_reason(plan, transcript),
-    }
+    let rows = plan::rows(plan, place, transcript.session_info(), panel.inner());
+    ApprovalPrompt::new(panel.around("PLAN", rows), plan, transcript)
 }

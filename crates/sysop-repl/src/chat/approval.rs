@@ -4,6 +4,10 @@
 //! pending keys are discarded, as is every key pressed within `GUARD`; each such key restarts that period.
 //! Only then is the question drawn and a key accepted. So keys typed ahead for the next prompt never approve a
 //! command. A proposal longer than the screen is shown page by page before the question.
+//!
+//! A letter counts only if no other letter follows it within `SETTLE`: a user who types a sentence at the question
+//! wants to say something, so the sentence becomes feedback. Its first letter may be `y`, so a dangerous command needs
+//! `Y` and Enter, however slowly the user types.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,20 +17,28 @@ use crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
 use crossterm::terminal;
+use sysop_core::policy::RiskClass;
 use sysop_core::text::visible_text;
+use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::{StyleRole, TextRow, paint};
 
 use super::editor::{edit_once, suspend};
-use crate::render::{row, terminal_size, wrap};
+use crate::render::{row, terminal_size, words, wrap};
 
 /// Period after a proposal has been drawn during which keys are ignored.
 pub(crate) const GUARD: Duration = Duration::from_millis(300);
+/// Period after a letter within which another one makes both the beginning of a text.
+pub(crate) const SETTLE: Duration = Duration::from_millis(400);
+/// Silence after a text that answers nothing, before a key counts again.
+const TEXT_GUARD: Duration = Duration::from_secs(1);
 /// Interval for checking whether a pending question has been answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Message for a call that can only be allowed once.
-pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once; press y to run it";
+pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once";
+/// Message for `y` at a dangerous command.
+const CAPITAL_Y: &str = "dangerous: press Y (Shift+y), then Enter, to run it";
 
 /// Returns the question that the user must answer before a rule is saved.
 pub(crate) fn rule_question(offered: &OfferedRule) -> String {
@@ -59,12 +71,28 @@ pub(crate) struct ApprovalPrompt {
     pub(crate) rows: Vec<TextRow>,
     /// Command of the call, if it can be edited.
     pub(crate) command: Option<String>,
+    /// True if the call needs more than a single key.
+    pub(crate) is_dangerous: bool,
     /// Description of the session grant; empty if the call can be allowed only once.
     pub(crate) covers: String,
     /// Rule that "always" would save, or `None` if no rule is possible.
     pub(crate) rule: Option<OfferedRule>,
     /// Sentence that says why no rule is possible.
     pub(crate) no_rule: &'static str,
+}
+
+impl ApprovalPrompt {
+    /// Creates the question about a proposal that is laid out as `rows`.
+    pub(crate) fn new(rows: Vec<TextRow>, plan: &Proposal, transcript: &Transcript) -> Self {
+        Self {
+            rows,
+            command: plan.call.text_argument("command").map(|_| plan.command.clone()),
+            is_dangerous: matches!(plan.risk.class, RiskClass::Dangerous | RiskClass::Lockout),
+            covers: plan.session_grant().map(words::covers).unwrap_or_default(),
+            rule: None,
+            no_rule: words::no_rule_reason(plan, transcript),
+        }
+    }
 }
 
 /// Terminal from which keys are read and on which the question is drawn.
@@ -84,53 +112,171 @@ pub(crate) trait ApprovalIo {
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>>;
 }
 
+/// Input at a question.
+#[derive(Debug, PartialEq, Eq)]
+enum QuestionInput {
+    /// A letter that no other one followed.
+    Letter(char),
+    /// A letter and Enter.
+    EnteredLetter(char),
+    /// The beginning of a text.
+    Text(String),
+    /// A key without a character, also one that took back the letter before it.
+    OtherKey,
+    /// Ctrl+C.
+    Interrupt,
+    /// Ctrl+Z.
+    Suspend,
+    Withdrawn,
+}
+
+/// Effect of an input at a question.
+enum QuestionStep {
+    Answer(ApprovalOutcome),
+    /// The question must be drawn again.
+    Ask,
+    /// The proposal must be drawn again, because the user has seen another command since.
+    ShowAgain,
+    Nothing,
+}
+
+impl From<Option<ApprovalOutcome>> for QuestionStep {
+    fn from(answer: Option<ApprovalOutcome>) -> Self {
+        answer.map_or(Self::Ask, Self::Answer)
+    }
+}
+
 /// Asks the user until they answer or `withdrawn` is set.
 pub(crate) fn ask(
     console: &mut impl ApprovalIo,
     question: &ApprovalPrompt,
     withdrawn: &AtomicBool,
 ) -> io::Result<ApprovalOutcome> {
-    if let Some(answer) = show(console, question, withdrawn)? {
-        return Ok(answer);
-    }
-    drop_early_keys(console, withdrawn)?;
-    draw_keys(console, question)?;
+    let mut step = QuestionStep::ShowAgain;
     loop {
-        let Some(key) = next_key(console, withdrawn)? else { return Ok(ApprovalOutcome::Withdrawn) };
-        if key.code == KeyCode::Char('A') {
-            match &question.rule {
-                Some(offered) if confirm_rule(console, offered, withdrawn)? => {
-                    return Ok(ApprovalOutcome::Always(offered.clone()));
-                }
-                Some(_) => {}
-                None => say(console, question.no_rule, StyleRole::Warn)?,
-            }
-            draw_keys(console, question)?;
-            continue;
-        }
-        match letter(key) {
-            Some('\u{3}') => return Ok(ApprovalOutcome::Interrupt),
-            Some('y') => return Ok(ApprovalOutcome::Allow),
-            Some('a') if question.covers.is_empty() => say(console, ONCE_ONLY, StyleRole::Warn)?,
-            Some('a') => return Ok(ApprovalOutcome::AllowSession),
-            Some('s') => return Ok(ApprovalOutcome::StopTurn),
-            Some('n') => {
-                if let Some(reason) = console.edit("feedback for the model (optional)", "")? {
-                    return Ok(ApprovalOutcome::Reject(reason.trim().to_owned()));
-                }
-            }
-            Some('e') => {
-                if let Some(answer) = edited(console, question)? {
+        match step {
+            QuestionStep::Answer(answer) => return Ok(answer),
+            QuestionStep::Ask => draw_keys(console, question)?,
+            QuestionStep::ShowAgain => {
+                if let Some(answer) = show(console, question, withdrawn)? {
                     return Ok(answer);
                 }
+                drop_early_keys(console, GUARD, withdrawn)?;
+                draw_keys(console, question)?;
             }
-            Some('?') => help(console, question)?,
-            Some('\u{1a}') => console.suspend()?,
-            // Other keys are ignored, without drawing the question again.
-            Some(_) | None => continue,
+            QuestionStep::Nothing => {}
         }
-        draw_keys(console, question)?;
+        let typed = next_input(console, withdrawn)?;
+        step = handle_input(console, question, typed, withdrawn)?;
     }
+}
+
+fn handle_input(
+    console: &mut impl ApprovalIo,
+    question: &ApprovalPrompt,
+    typed: QuestionInput,
+    withdrawn: &AtomicBool,
+) -> io::Result<QuestionStep> {
+    let is_entered = matches!(typed, QuestionInput::EnteredLetter(_));
+    let letter = match typed {
+        QuestionInput::Letter(letter) | QuestionInput::EnteredLetter(letter) => letter,
+        QuestionInput::Text(text) => return Ok(message(console, question, &text)?.into()),
+        QuestionInput::OtherKey => return Ok(QuestionStep::Nothing),
+        QuestionInput::Interrupt => return Ok(QuestionStep::Answer(ApprovalOutcome::Interrupt)),
+        QuestionInput::Suspend => {
+            console.suspend()?;
+            return Ok(QuestionStep::Ask);
+        }
+        QuestionInput::Withdrawn => return Ok(QuestionStep::Answer(ApprovalOutcome::Withdrawn)),
+    };
+    match letter {
+        'Y' if question.is_dangerous && is_entered => {
+            return Ok(QuestionStep::Answer(ApprovalOutcome::Allow));
+        }
+        'Y' if question.is_dangerous => return Ok(confirm_dangerous(console, question, withdrawn)?.into()),
+        'y' if question.is_dangerous => say(console, CAPITAL_Y, StyleRole::Warn)?,
+        'y' | 'Y' => return Ok(QuestionStep::Answer(ApprovalOutcome::Allow)),
+        'a' if question.covers.is_empty() => say(console, ONCE_ONLY, StyleRole::Warn)?,
+        'a' => return Ok(confirm_session(console, question, withdrawn)?.into()),
+        'A' => match &question.rule {
+            Some(offered) if confirm_rule(console, offered, withdrawn)? => {
+                return Ok(QuestionStep::Answer(ApprovalOutcome::Always(offered.clone())));
+            }
+            Some(_) => {}
+            None => say(console, question.no_rule, StyleRole::Warn)?,
+        },
+        's' | 'S' => return Ok(QuestionStep::Answer(ApprovalOutcome::StopTurn)),
+        'n' | 'N' if is_entered => return Ok(QuestionStep::Answer(ApprovalOutcome::Reject(String::new()))),
+        'n' | 'N' => {
+            say(console, "Enter rejects the command, Esc returns to the question", StyleRole::Dim)?;
+            let reason = console.edit("feedback for the model (optional)", "")?;
+            return Ok(reason.map(|reason| ApprovalOutcome::Reject(reason.trim().to_owned())).into());
+        }
+        'e' | 'E' => return edit_command(console, question),
+        '?' => help(console, question)?,
+        // Other letters are ignored, without drawing the question again.
+        _ => return Ok(QuestionStep::Nothing),
+    }
+    Ok(QuestionStep::Ask)
+}
+
+/// Lets the user continue a text that they began to type at the question. It rejects the call, unless it is an answer.
+fn message(
+    console: &mut impl ApprovalIo,
+    question: &ApprovalPrompt,
+    text: &str,
+) -> io::Result<Option<ApprovalOutcome>> {
+    let keys = "nothing has run; Enter rejects the command with this text, Esc returns to the question";
+    say(console, keys, StyleRole::Dim)?;
+    let Some(text) = console.edit("feedback for the model", text)? else { return Ok(None) };
+    let text = text.trim();
+    Ok(match text.to_lowercase().as_str() {
+        "yes" => Some(ApprovalOutcome::Allow),
+        "no" | "n" => Some(ApprovalOutcome::Reject(String::new())),
+        "stop" | "s" => Some(ApprovalOutcome::StopTurn),
+        "y" if text == "Y" || !question.is_dangerous => Some(ApprovalOutcome::Allow),
+        // What is left of a text that the user deleted.
+        lower if lower.chars().count() < 2 => None,
+        _ => Some(ApprovalOutcome::Reject(text.to_owned())),
+    })
+}
+
+/// Waits for the Enter after the `Y` that runs a dangerous command.
+fn confirm_dangerous(
+    console: &mut impl ApprovalIo,
+    question: &ApprovalPrompt,
+    withdrawn: &AtomicBool,
+) -> io::Result<Option<ApprovalOutcome>> {
+    say(console, "dangerous: press Enter to run it; Esc returns to the question", StyleRole::Warn)?;
+    Ok(match continue_input(console, 'Y', Duration::MAX, withdrawn)? {
+        QuestionInput::EnteredLetter(_) => Some(ApprovalOutcome::Allow),
+        QuestionInput::Text(text) => message(console, question, &text)?,
+        QuestionInput::Interrupt => Some(ApprovalOutcome::Interrupt),
+        QuestionInput::Withdrawn => Some(ApprovalOutcome::Withdrawn),
+        QuestionInput::Letter(_) | QuestionInput::OtherKey | QuestionInput::Suspend => None,
+    })
+}
+
+/// Asks for the second `a`. Any other key returns to the question.
+fn confirm_session(
+    console: &mut impl ApprovalIo,
+    question: &ApprovalPrompt,
+    withdrawn: &AtomicBool,
+) -> io::Result<Option<ApprovalOutcome>> {
+    // A key that is held down repeats itself.
+    drop_early_keys(console, GUARD, withdrawn)?;
+    let text = format!("press a again to allow it for this session: {}", question.covers);
+    say(console, &text, StyleRole::Strong)?;
+    Ok(match next_input(console, withdrawn)? {
+        QuestionInput::Letter('a') | QuestionInput::EnteredLetter('a') => Some(ApprovalOutcome::AllowSession),
+        QuestionInput::Text(text) => message(console, question, &text)?,
+        QuestionInput::Interrupt => Some(ApprovalOutcome::Interrupt),
+        QuestionInput::Withdrawn => Some(ApprovalOutcome::Withdrawn),
+        QuestionInput::Letter(_)
+        | QuestionInput::EnteredLetter(_)
+        | QuestionInput::OtherKey
+        | QuestionInput::Suspend => None,
+    })
 }
 
 /// Shows the rule as it would be saved, and asks for confirmation.
@@ -142,15 +288,8 @@ fn confirm_rule(
     for line in offered.toml.lines() {
         say(console, &visible_text(line), StyleRole::Code)?;
     }
-    say(console, &format!("{}  y yes  n no", rule_question(offered)), StyleRole::Strong)?;
-    loop {
-        let Some(key) = next_key(console, withdrawn)? else { return Ok(false) };
-        match letter(key) {
-            Some('y') => return Ok(true),
-            Some('n' | '\u{3}') => return Ok(false),
-            Some(_) | None => {}
-        }
-    }
+    let question = rule_question(offered);
+    Ok(confirm(console, &question, withdrawn)? == ApprovalOutcome::Allow)
 }
 
 /// Asks a yes-or-no question.
@@ -162,37 +301,49 @@ pub(crate) fn confirm(
     for line in visible_text(question).lines() {
         say(console, line, StyleRole::Strong)?;
     }
-    drop_early_keys(console, withdrawn)?;
+    drop_early_keys(console, GUARD, withdrawn)?;
     say(console, "y yes  n no", StyleRole::Strong)?;
     loop {
-        let Some(key) = next_key(console, withdrawn)? else { return Ok(ApprovalOutcome::Withdrawn) };
-        match letter(key) {
-            Some('\u{3}') => return Ok(ApprovalOutcome::Interrupt),
-            Some('y') => return Ok(ApprovalOutcome::Allow),
-            Some('n') => return Ok(ApprovalOutcome::Reject(String::new())),
-            Some(_) | None => {}
+        match next_input(console, withdrawn)? {
+            QuestionInput::Letter('y' | 'Y') | QuestionInput::EnteredLetter('y' | 'Y') => {
+                return Ok(ApprovalOutcome::Allow);
+            }
+            QuestionInput::Letter('n' | 'N') | QuestionInput::EnteredLetter('n' | 'N') => {
+                return Ok(ApprovalOutcome::Reject(String::new()));
+            }
+            QuestionInput::Interrupt => return Ok(ApprovalOutcome::Interrupt),
+            QuestionInput::Withdrawn => return Ok(ApprovalOutcome::Withdrawn),
+            QuestionInput::Text(_) => {
+                // The rest of the text must not answer.
+                drop_early_keys(console, TEXT_GUARD, withdrawn)?;
+                say(console, "y yes  n no", StyleRole::Strong)?;
+            }
+            QuestionInput::Letter(_)
+            | QuestionInput::EnteredLetter(_)
+            | QuestionInput::OtherKey
+            | QuestionInput::Suspend => {}
         }
     }
 }
 
-fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<Option<ApprovalOutcome>> {
+fn edit_command(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<QuestionStep> {
     let Some(command) = &question.command else {
         say(console, "only commands can be edited; press n to reject with feedback", StyleRole::Dim)?;
-        return Ok(None);
+        return Ok(QuestionStep::Ask);
     };
     let clean = visible_text(command);
     if clean != *command {
         say(console, "removed invisible characters from the edited command", StyleRole::Warn)?;
     }
-    let text = console.edit("command", &clean)?;
-    Ok(match text {
-        Some(text) if text.trim().is_empty() => {
-            say(console, "empty command: not run", StyleRole::Dim)?;
-            None
-        }
-        Some(text) if text != *command => Some(ApprovalOutcome::Edited(text)),
-        Some(_) | None => None,
-    })
+    say(console, "Enter shows the effect before it runs, Esc discards the edit", StyleRole::Dim)?;
+    let told = match console.edit("command", &clean)? {
+        Some(text) if text.trim().is_empty() => "empty command: not run",
+        Some(text) if text != *command => return Ok(QuestionStep::Answer(ApprovalOutcome::Edited(text))),
+        Some(_) => "the command is unchanged",
+        None => "edit discarded",
+    };
+    say(console, told, StyleRole::Dim)?;
+    Ok(QuestionStep::ShowAgain)
 }
 
 /// Draws the proposal, one screen at a time. Returns an outcome if the question ends before the last screen.
@@ -210,17 +361,17 @@ fn show(
         if number + 1 == pages {
             break;
         }
-        drop_early_keys(console, withdrawn)?;
+        drop_early_keys(console, GUARD, withdrawn)?;
         let text = format!("page {} of {pages}  space next page  n no", number + 1);
         console.row(&row(&text, StyleRole::Warn))?;
         loop {
             let Some(key) = next_key(console, withdrawn)? else {
                 return Ok(Some(ApprovalOutcome::Withdrawn));
             };
-            match letter(key) {
+            match character(key) {
                 Some('\u{3}') => return Ok(Some(ApprovalOutcome::Interrupt)),
                 Some(' ' | '\n') => break console.erase_row()?,
-                Some('n') => return Ok(Some(ApprovalOutcome::Reject(String::new()))),
+                Some('n' | 'N') => return Ok(Some(ApprovalOutcome::Reject(String::new()))),
                 Some(_) | None => {}
             }
         }
@@ -228,15 +379,16 @@ fn show(
     Ok(None)
 }
 
-fn drop_early_keys(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Result<()> {
-    let mut until = console.now() + GUARD;
+/// Discards keys until none was pressed for `quiet`.
+fn drop_early_keys(console: &mut impl ApprovalIo, quiet: Duration, withdrawn: &AtomicBool) -> io::Result<()> {
+    let mut until = console.now() + quiet;
     loop {
         let left = until.saturating_sub(console.now());
         if left.is_zero() || withdrawn.load(Ordering::Relaxed) {
             return Ok(());
         }
         if console.key(left)?.is_some() {
-            until = console.now() + GUARD;
+            until = console.now() + quiet;
         }
     }
 }
@@ -250,6 +402,48 @@ fn next_key(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Result
     Ok(None)
 }
 
+fn next_input(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Result<QuestionInput> {
+    let Some(key) = next_key(console, withdrawn)? else { return Ok(QuestionInput::Withdrawn) };
+    match character(key) {
+        Some('\u{3}') => Ok(QuestionInput::Interrupt),
+        Some('\u{1a}') => Ok(QuestionInput::Suspend),
+        Some(c) if !c.is_control() && c != ' ' => continue_input(console, c, SETTLE, withdrawn),
+        Some(_) | None => Ok(QuestionInput::OtherKey),
+    }
+}
+
+/// Reads the keys that follow the character `first`, each within `settle` of the one before.
+fn continue_input(
+    console: &mut impl ApprovalIo,
+    first: char,
+    settle: Duration,
+    withdrawn: &AtomicBool,
+) -> io::Result<QuestionInput> {
+    let mut text = String::from(first);
+    let mut until = console.now().saturating_add(settle);
+    while !withdrawn.load(Ordering::Relaxed) {
+        let left = until.saturating_sub(console.now());
+        if left.is_zero() {
+            return Ok(QuestionInput::Letter(first));
+        }
+        let Some(key) = console.key(left.min(LOOK_UP))? else { continue };
+        match character(key) {
+            Some('\u{3}') => return Ok(QuestionInput::Interrupt),
+            Some('\n') => return Ok(QuestionInput::EnteredLetter(first)),
+            Some(c) if !c.is_control() => {
+                text.push(c);
+                // A key that is held down repeats itself.
+                if c != first {
+                    return Ok(QuestionInput::Text(text));
+                }
+                until = console.now().saturating_add(settle);
+            }
+            Some(_) | None => return Ok(QuestionInput::OtherKey),
+        }
+    }
+    Ok(QuestionInput::Withdrawn)
+}
+
 fn say(console: &mut impl ApprovalIo, text: &str, role: StyleRole) -> io::Result<()> {
     let columns = console.size().0.saturating_sub(1);
     wrap(&row(text, role), columns, 3).iter().try_for_each(|row| console.row(row))
@@ -259,13 +453,18 @@ fn draw_keys(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Re
     let edit = if question.command.is_some() { "e edit  " } else { "" };
     let session = if question.covers.is_empty() { "" } else { "a allow for session  " };
     let always = if question.rule.is_some() { "A always  " } else { "" };
-    let text = format!("Run it?  y yes  n no  {edit}{session}{always}s stop  ? help");
+    let yes = if question.is_dangerous { "Y then Enter yes" } else { "y yes" };
+    let text = format!("Run it?  {yes}  n no  {edit}{session}{always}s stop  ? help");
     say(console, &text, StyleRole::Strong)
 }
 
 fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let lines = [
-        "y  Run once, exactly as shown".to_owned(),
+        match question.is_dangerous {
+            true => "Y  Run once, exactly as shown; a dangerous command also needs Enter",
+            false => "y  Run once, exactly as shown",
+        }
+        .to_owned(),
         match question.covers.as_str() {
             "" => format!("a  {ONCE_ONLY}"),
             covers => format!("a  Run, and allow for this session: {covers}"),
@@ -277,6 +476,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
         "e  Edit the command; its effect is shown before it runs".to_owned(),
         "n  Reject, with optional feedback".to_owned(),
         "s  Reject and stop the turn (Ctrl+C)".to_owned(),
+        "Any other text is feedback; Enter rejects the command with it".to_owned(),
     ];
     for line in lines {
         say(console, &line, StyleRole::Dim)?;
@@ -284,9 +484,9 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
     Ok(())
 }
 
-/// Converts a character to lowercase, Ctrl+C and Ctrl+Z to their control characters, and Enter to line feed. Returns
-/// `None` for other keys.
-fn letter(key: KeyEvent) -> Option<char> {
+/// Returns the character of a key: control characters for Ctrl+C and Ctrl+Z, line feed for Enter, `None` for a key
+/// without one.
+fn character(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
         return Some('\n');
     }
@@ -296,7 +496,7 @@ fn letter(key: KeyEvent) -> Option<char> {
         'z' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{1a}'),
         _ => {}
     }
-    (key.modifiers - KeyModifiers::SHIFT).is_empty().then(|| c.to_ascii_lowercase())
+    (key.modifiers - KeyModifiers::SHIFT).is_empty().then_some(c)
 }
 
 /// The user's terminal. Reads keys and draws on standard error, so that standard output is left for the answer.

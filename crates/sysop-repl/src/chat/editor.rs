@@ -94,7 +94,7 @@ pub(super) fn editor(
     stop: Arc<AtomicBool>,
     drawn: DrawnLine,
 ) -> (Reedline, Option<String>) {
-    let mut editor = base(color)
+    let mut editor = base(key_bindings(), color)
         .with_highlighter(Box::new(PlainHighlighter(drawn)))
         .with_external_printer(printer)
         .with_break_signal(stop)
@@ -116,9 +116,12 @@ pub(super) fn editor(
     (editor, None)
 }
 
-/// Lets the user edit text, of any number of lines, that is not a prompt. Returns `None` if canceled.
+/// Lets the user edit text, of any number of lines, that is not a prompt. Returns `None` if the user cancels with Esc or
+/// Ctrl+C.
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
-    let mut editor = base(color);
+    let mut keys = key_bindings();
+    keys.add_binding(KeyModifiers::NONE, KeyCode::Esc, ReedlineEvent::CtrlC);
+    let mut editor = base(keys, color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
     let label = PromptLabel::new(Arc::new(RwLock::new(format!("{label} "))));
     let Signal::Success(text) = read(&mut editor, &label)? else { return Ok(None) };
@@ -162,9 +165,9 @@ fn key_bindings() -> Keybindings {
     keys
 }
 
-fn base(color: bool) -> Reedline {
+fn base(keys: Keybindings, color: bool) -> Reedline {
     Reedline::create()
-        .with_edit_mode(Box::new(SanitizedPaste(Emacs::new(key_bindings()))))
+        .with_edit_mode(Box::new(SanitizedPaste(Emacs::new(keys))))
         .with_highlighter(Box::new(PlainHighlighter(DrawnLine::default())))
         .with_ansi_colors(color)
         .use_bracketed_paste(true)

@@ -112,13 +112,8 @@ impl ReplView for PanelView {
             Some((number, count)) if count > 1 => format!("PLAN {number} of {count}"),
             Some(_) | None => "PLAN".to_owned(),
         };
-        ApprovalPrompt {
-            rows: panel.around(&title, plan::rows(plan, place, transcript.session_info(), panel.inner())),
-            command: plan.call.text_argument("command").map(|_| plan.command.clone()),
-            covers: plan.session_grant().map(words::covers).unwrap_or_default(),
-            rule: None,
-            no_rule: words::no_rule_reason(plan, transcript),
-        }
+        let rows = plan::rows(plan, place, transcript.session_info(), panel.inner());
+        ApprovalPrompt::new(panel.around(&title, rows), plan, transcript)
     }
 
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {

@@ -118,13 +118,8 @@ impl ReplView for PlainView {
     ) -> ApprovalPrompt {
         let (host, folder) = transcript.session_info().map_or(("", ""), |facts| facts.place_of_plan(plan));
         let place = ProposalLocation { host, folder };
-        ApprovalPrompt {
-            rows: plan::rows(plan, place, transcript.session_info(), COLUMNS),
-            command: plan.call.text_argument("command").map(|_| plan.command.clone()),
-            covers: plan.session_grant().map(words::covers).unwrap_or_default(),
-            rule: None,
-            no_rule: words::no_rule_reason(plan, transcript),
-        }
+        let rows = plan::rows(plan, place, transcript.session_info(), COLUMNS);
+        ApprovalPrompt::new(rows, plan, transcript)
     }
 
     fn say(&mut self, text: &str, _role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {

@@ -372,7 +372,43 @@ async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
     person.types("clean\r").await;
     person.sees(QUESTION).await;
     person.types("a").await;
+    person.sees("press a again to allow it for this session").await;
+    person.types("a").await;
     person.sees("allowed for this session").await;
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn a_text_typed_at_a_proposal_rejects_it() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("clean\r").await;
+    person.sees(QUESTION).await;
+    person.types("you know, stop\r").await;
+    person.sees("feedback for the model › yo").await;
+    let text = person.sees("Then not (you know, stop).").await;
+    assert!(!text.contains("ran rm"), "{text}");
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn esc_discards_the_edit_of_a_command() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("clean\r").await;
+    for leave in ["\u{1b}", "\u{3}"] {
+        person.sees(QUESTION).await;
+        person.types("e").await;
+        person.sees("command › rm -rf build && echo done").await;
+        person.types("zzz").await;
+        person.sees("zzz").await;
+        person.types(leave).await;
+        person.sees("edit discarded").await;
+        person.sees("$ rm -rf build && echo done ").await;
+    }
+    person.sees(QUESTION).await;
+    person.types("y").await;
+    person.sees("│ ran rm -rf build && echo done ").await;
     person.sees(PROMPT).await;
 }
 

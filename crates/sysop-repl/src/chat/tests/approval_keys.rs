@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crossterm::event::{KeyCode, KeyEvent};
 use sysop_core::id::CallId;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::{StyleRole, TextRow, paint};
 
-use crate::chat::approval::{self, ApprovalIo, ApprovalOutcome, ApprovalPrompt, GUARD};
+use crate::chat::approval::{self, ApprovalIo, ApprovalOutcome, ApprovalPrompt, GUARD, SETTLE};
 use crate::render::row;
 
 /// Console with its own clock and keys at given times.
@@ -18,13 +19,18 @@ struct Scripted {
 }
 
 impl ApprovalIo for Scripted {
-    fn key(&mut self, wait: Duration) -> std::io::Result<Option<crossterm::event::KeyEvent>> {
+    fn key(&mut self, wait: Duration) -> std::io::Result<Option<KeyEvent>> {
         let next = self.keys.first().map(|(at, _)| Duration::from_millis(*at));
         match next {
             Some(at) if at <= self.now + wait => {
                 self.now = self.now.max(at);
                 let (_, c) = self.keys.remove(0);
-                Ok(Some(crossterm::event::KeyEvent::from(crossterm::event::KeyCode::Char(c))))
+                let code = match c {
+                    '\n' => KeyCode::Enter,
+                    '\u{1b}' => KeyCode::Esc,
+                    c => KeyCode::Char(c),
+                };
+                Ok(Some(KeyEvent::from(code)))
             }
             Some(_) | None => {
                 self.now += wait;
@@ -66,35 +72,48 @@ impl ApprovalIo for Scripted {
 const NO_RULE: &str = "cannot write a rule: only commands can have one";
 
 fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, Vec<String>, Duration) {
-    asked_with(None, keys, edits)
+    asked_with(&prompt(), keys, edits)
+}
+
+/// Returns the question about a command that is not dangerous.
+fn prompt() -> ApprovalPrompt {
+    ApprovalPrompt {
+        rows: vec![row("$ rm x", StyleRole::Code)],
+        command: Some("rm \u{1b}x".into()),
+        is_dangerous: false,
+        covers: "any plain `rm …`".into(),
+        rule: None,
+        no_rule: NO_RULE,
+    }
+}
+
+fn dangerous() -> ApprovalPrompt {
+    ApprovalPrompt { is_dangerous: true, covers: String::new(), ..prompt() }
 }
 
 fn asked_with(
-    rule: Option<OfferedRule>,
+    question: &ApprovalPrompt,
     keys: &[(u64, char)],
     edits: Vec<Option<String>>,
 ) -> (ApprovalOutcome, Vec<String>, Duration) {
-    let rows: Vec<TextRow> = vec![row("$ rm x", StyleRole::Code)];
-    let question = ApprovalPrompt {
-        rows,
-        command: Some("rm \u{1b}x".into()),
-        covers: "any plain `rm …`".into(),
-        rule,
-        no_rule: NO_RULE,
-    };
     let mut console = Scripted { now: Duration::ZERO, keys: keys.to_vec(), drawn: Vec::new(), edits };
-    let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
+    let answer = approval::ask(&mut console, question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
     (answer, console.drawn, console.now)
+}
+
+/// Returns keys of a text that is typed after the question appears, one per `period` in milliseconds.
+fn typing(text: &str, period: u64) -> Vec<(u64, char)> {
+    (0..).zip(text.chars()).map(|(at, c)| (400 + at * period, c)).collect()
 }
 
 #[test]
 fn a_key_counts_only_after_the_question() {
     assert_eq!(
-        asked(&[(0, 'y'), (299, 'y'), (900, 'n'), (901, 's')], vec![None]).0,
+        asked(&[(0, 'y'), (299, 'y'), (900, 'n'), (1400, 's')], vec![None]).0,
         ApprovalOutcome::StopTurn
     );
     let (answer, drawn, at) = asked(&[(100, 'y'), (350, 'y'), (700, 'y')], vec![]);
-    assert_eq!((answer, at), (ApprovalOutcome::Allow, Duration::from_millis(700)));
+    assert_eq!((answer, at), (ApprovalOutcome::Allow, Duration::from_millis(700) + SETTLE));
     // Each early key restarts the guard time, and the question comes only after it.
     assert_eq!(drawn[0], "0 $ rm x");
     assert!(drawn[1].starts_with(&format!("{} Run it?", 350 + GUARD.as_millis())), "{drawn:?}");
@@ -102,27 +121,115 @@ fn a_key_counts_only_after_the_question() {
 
 #[test]
 fn approval_keys_do_what_they_say() {
-    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'a')], vec![]).0, ApprovalOutcome::AllowSession);
     assert_eq!(asked(&[(400, 'n')], vec![Some(" why ".into())]).0, ApprovalOutcome::Reject("why".into()));
-    assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, ApprovalOutcome::Allow);
+    assert_eq!(asked(&[(400, 'n'), (900, 'y')], vec![None]).0, ApprovalOutcome::Allow);
     let (answer, drawn, _) = asked(&[(400, 'e')], vec![Some("rm -i x".into())]);
     assert_eq!(answer, ApprovalOutcome::Edited("rm -i x".into()));
-    assert!(drawn.contains(&"400 [command] \"rm x\"".to_owned()), "{drawn:?}");
-    assert_eq!(asked(&[(400, 'e'), (401, 's')], vec![Some("  ".into())]).0, ApprovalOutcome::StopTurn);
+    assert!(drawn.contains(&"800 [command] \"rm x\"".to_owned()), "{drawn:?}");
+    assert_eq!(asked(&[(400, 'e'), (1200, 's')], vec![Some("  ".into())]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn enter_after_a_letter_answers_at_once() {
+    let (answer, _, at) = asked(&[(400, 'y'), (450, '\n')], vec![]);
+    assert_eq!((answer, at), (ApprovalOutcome::Allow, Duration::from_millis(450)));
+    assert_eq!(asked(&[(400, 'n'), (450, '\n')], vec![]).0, ApprovalOutcome::Reject(String::new()));
 }
 
 #[test]
 fn other_keys_leave_the_question_alone() {
-    let (answer, drawn, _) = asked(&[(400, 'x'), (401, ' '), (402, 'y')], vec![]);
+    let (answer, drawn, _) = asked(&[(400, 'x'), (900, ' '), (901, '\n'), (902, 'y')], vec![]);
     assert_eq!(answer, ApprovalOutcome::Allow);
     assert_eq!(drawn.iter().filter(|row| row.contains("Run it?")).count(), 1, "{drawn:?}");
+    assert_eq!(asked(&[(400, 'y'), (500, '\u{1b}'), (1000, 's')], vec![]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn a_text_typed_at_the_question_is_feedback() {
+    for text in
+        ["you know what, stop", "Yes, but later", "also do b", "all good?", "no, use trash", "edit", "see"]
+    {
+        for period in [1, 100, 300] {
+            for question in [prompt(), dangerous()] {
+                let whole = Some(text.to_owned());
+                let begun: String = text.chars().take(2).collect();
+                let (answer, drawn, _) = asked_with(&question, &typing(&begun, period), vec![whole]);
+                assert_eq!(answer, ApprovalOutcome::Reject(text.to_owned()), "{text:?} at {period} ms");
+                let edit = format!("[feedback for the model] {begun:?}");
+                assert!(drawn.iter().any(|row| row.contains(&edit)), "{drawn:?}");
+            }
+        }
+    }
+    // A letter that repeats itself while it is held down is part of the text.
+    let (answer, drawn, _) = asked(&typing("aaargh", 30), vec![Some("aaargh".into())]);
+    assert_eq!(answer, ApprovalOutcome::Reject("aaargh".into()));
+    assert!(drawn.iter().any(|row| row.contains("\"aaar\"")), "{drawn:?}");
+}
+
+#[test]
+fn a_text_that_is_an_answer_answers() {
+    let said = |question: &ApprovalPrompt, text: &str| {
+        let keys = [(400, 'x'), (401, 'z'), (5000, 's')];
+        asked_with(question, &keys, vec![Some(text.to_owned())]).0
+    };
+    for question in [prompt(), dangerous()] {
+        assert_eq!(said(&question, "Yes"), ApprovalOutcome::Allow);
+        assert_eq!(said(&question, "no "), ApprovalOutcome::Reject(String::new()));
+        assert_eq!(said(&question, "stop"), ApprovalOutcome::StopTurn);
+        // The text was deleted, so the question is asked again.
+        assert_eq!(said(&question, ""), ApprovalOutcome::StopTurn);
+    }
+    assert_eq!(said(&prompt(), "y"), ApprovalOutcome::Allow);
+    assert_eq!(said(&dangerous(), "y"), ApprovalOutcome::StopTurn);
+    assert_eq!(asked(&[(400, 'y'), (401, 'o'), (500, 's')], vec![None]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn a_dangerous_command_needs_a_capital_y_and_enter() {
+    let ask = |keys: &[(u64, char)]| asked_with(&dangerous(), keys, vec![Some("You know".into())]);
+    for keys in [&[(400, 'y'), (1000, 's')][..], &[(400, 'y'), (401, '\n'), (1000, 's')]] {
+        let (answer, drawn, _) = ask(keys);
+        assert_eq!(answer, ApprovalOutcome::StopTurn);
+        assert!(drawn.iter().any(|row| row.contains("press Y (Shift+y), then Enter")), "{drawn:?}");
+    }
+    let (answer, drawn, _) = ask(&[(400, 'Y'), (401, '\n')]);
+    assert_eq!(answer, ApprovalOutcome::Allow);
+    assert!(drawn.iter().any(|row| row.contains("Y then Enter yes")), "{drawn:?}");
+    let (answer, drawn, _) = ask(&[(400, 'Y'), (5000, '\n')]);
+    assert_eq!(answer, ApprovalOutcome::Allow);
+    assert!(drawn.iter().any(|row| row.contains("press Enter to run it")), "{drawn:?}");
+    // However slowly a text is typed, its first letter does not run the command.
+    assert_eq!(ask(&typing("You", 2000)).0, ApprovalOutcome::Reject("You know".into()));
+    assert_eq!(ask(&[(400, 'Y'), (1000, '\u{1b}'), (1500, 's')]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn a_session_is_allowed_by_a_second_a() {
+    let (answer, drawn, _) = asked(&[(400, 'x'), (900, '?'), (1400, 'a'), (2200, 'a')], vec![]);
+    assert_eq!(answer, ApprovalOutcome::AllowSession);
+    let again = "press a again to allow it for this session: any plain `rm …`";
+    assert!(drawn.last().is_some_and(|row| row.contains(again)), "{drawn:?}");
+    assert_eq!(asked(&[(400, 'a'), (2000, 'y'), (3000, 's')], vec![]).0, ApprovalOutcome::StopTurn);
+    // A key that is held down is pressed once.
+    let mut held = vec![(400, 'a')];
+    held.extend((0..100).map(|at| (900 + at * 30, 'a')));
+    held.push((5000, 's'));
+    held.push((6000, 's'));
+    assert_eq!(asked(&held, vec![]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn a_discarded_edit_shows_the_command_again() {
+    let (answer, drawn, _) = asked(&[(400, 'e'), (1200, 'y')], vec![None]);
+    assert_eq!(answer, ApprovalOutcome::Allow);
+    let told = drawn.iter().position(|row| row.ends_with(" edit discarded")).unwrap();
+    assert!(drawn[told + 1].ends_with(" $ rm x") && drawn[told + 2].contains("Run it?"), "{drawn:?}");
 }
 
 #[test]
 fn a_page_mark_is_replaced_by_the_next_page() {
     let rows: Vec<TextRow> = (0..30).map(|number| row(&format!("row {number}"), StyleRole::Code)).collect();
-    let question =
-        ApprovalPrompt { rows, command: None, covers: String::new(), rule: None, no_rule: NO_RULE };
+    let question = ApprovalPrompt { rows, command: None, covers: String::new(), ..prompt() };
     let keys = vec![(400, 'y'), (500, ' '), (1000, 'y')];
     let mut console = Scripted { now: Duration::ZERO, keys, drawn: Vec::new(), edits: Vec::new() };
     let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
@@ -140,15 +247,21 @@ fn always_needs_a_confirmation_of_the_shown_rule() {
         file: "/home/me/rules.toml".into(),
         rule: None,
     };
-    let always = |keys: &[(u64, char)]| asked_with(Some(offered.clone()), keys, vec![]);
-    let (answer, drawn, _) = always(&[(400, 'A'), (401, 'x'), (402, 'y')]);
+    let question = ApprovalPrompt { rule: Some(offered.clone()), ..prompt() };
+    let always = |keys: &[(u64, char)]| asked_with(&question, keys, vec![]);
+    let (answer, drawn, _) = always(&[(400, 'A'), (1200, 'x'), (1700, 'y')]);
     assert_eq!(answer, ApprovalOutcome::Always(offered.clone()));
     let shown = drawn.iter().position(|row| row.ends_with("action = \"allow\"")).unwrap();
     let confirm = "Save this rule to /home/me/rules.toml and run the command?";
     assert!(drawn[shown + 1].contains(confirm), "{drawn:?}");
-    assert_eq!(always(&[(400, 'A'), (401, 'n'), (402, 's')]).0, ApprovalOutcome::StopTurn);
+    assert_eq!(always(&[(400, 'A'), (1200, 'n'), (1700, 's')]).0, ApprovalOutcome::StopTurn);
+    // A text answers no question, not even with its last letter.
+    let (mut keys, rest) = (vec![(400, 'A')], typing("you, by the way y", 100));
+    keys.extend(rest.into_iter().map(|(at, c)| (at + 800, c)));
+    keys.extend([(6000, 'n'), (7000, 's')]);
+    assert_eq!(always(&keys).0, ApprovalOutcome::StopTurn);
     // Without a rule to save, the key is not an answer.
-    let (answer, drawn, _) = asked(&[(400, 'A'), (401, 's')], vec![]);
+    let (answer, drawn, _) = asked(&[(400, 'A'), (900, 's')], vec![]);
     assert_eq!(answer, ApprovalOutcome::StopTurn);
     assert!(drawn.iter().any(|row| row.contains(NO_RULE)), "{drawn:?}");
 }
