@@ -9,6 +9,7 @@ mod commands;
 mod completion;
 mod composer;
 mod copying;
+mod held_letter;
 mod key_debounce;
 mod keys;
 mod leaving;
@@ -48,6 +49,8 @@ pub use self::action::{Action, EditTarget, ExitReason};
 pub use self::background::BackgroundStatus;
 pub use self::completion::{Completion, OFFERED_MAX, PATHS_MAX};
 pub use self::composer::Composer;
+#[cfg(test)]
+pub(crate) use self::held_letter::LETTER_PAUSE;
 pub use self::key_debounce::KEY_DEBOUNCE;
 pub use self::keys::ctrl_c;
 use self::meter::UsageMeter;
@@ -658,6 +661,7 @@ impl App {
         }
         if let Some(review) = &mut self.review {
             review.debounce = key_debounce::KeyDebounce::default();
+            review.take_held();
         }
     }
 
@@ -707,7 +711,8 @@ impl App {
             (None, None) => None,
         };
         let countdown = self.countdown_change(now);
-        [spins, flash, pending_ack, debounce, countdown, self.leave_asked].into_iter().flatten().min()
+        let letter = self.review.as_ref().and_then(|review| review.held()).map(|(_, due)| due);
+        [spins, flash, pending_ack, debounce, countdown, letter, self.leave_asked].into_iter().flatten().min()
     }
 
     /// Shows a flash message for [`FLASH`], or for as long as it takes to read, in place of the current one.

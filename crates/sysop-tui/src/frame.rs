@@ -445,8 +445,9 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     }
     let writes = app.review().is_none() && app.focus() == Focus::Box && !in_front;
     sign(frame, "› ", if writes { StyleRole::Sign } else { StyleRole::Dim });
+    let letter = app.held_letter().map(String::from);
     let placeholder = match app.state() {
-        State::ReviewAction => "",
+        State::ReviewAction => letter.as_deref().unwrap_or_default(),
         _ if app.is_paused() => "A message ends the paused turn",
         State::Input | State::Done if !app.is_working() => "Describe a task, or / for commands",
         State::Thinking | State::Executing | State::Finalizing | State::Input | State::Done => {

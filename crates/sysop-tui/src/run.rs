@@ -215,7 +215,9 @@ impl RunLoop {
                 () = sleep_until(self.began, wake) => {
                     // Flash messages that time out must disappear from the screen.
                     self.dirty = true;
-                    self.app.tick(self.began.elapsed());
+                    self.app.tick(self.now());
+                    let actions = self.app.release_letter(self.now());
+                    self.perform_actions(actions).await?;
                 }
             }
         }

@@ -21,7 +21,7 @@ use super::copying::Selection;
 use super::key_debounce::TYPING_DEBOUNCE;
 use super::overlay::Overlay;
 use super::question_prompt;
-use super::review::{self, ReviewMode};
+use super::review::{ReviewEvent, ReviewMode};
 use super::text_area::{self, EditResult};
 use super::{Action, App, EditTarget, ExitReason, Focus, PendingAck, State};
 use crate::BY;
@@ -67,7 +67,9 @@ impl App {
         if self.are_keys_muted(now) {
             return Vec::new();
         }
-        let actions = if let Some(actions) = self.global_key(key, now) {
+        let actions = if let Some(actions) = self.key_after_letter(key, now) {
+            actions
+        } else if let Some(actions) = self.global_key(key, now) {
             actions
         } else if self.overlay.is_some() {
             self.key_in_overlay(key, now)
@@ -119,6 +121,7 @@ impl App {
             review.paste(text);
         } else {
             self.focus = Focus::Box;
+            self.draft_letter();
             if let Some(review) = &mut self.review {
                 review.debounce.note_typing(now);
             }
@@ -370,34 +373,39 @@ impl App {
             }
         }
         match review.key(key, now) {
-            review::ReviewEvent::AllowedAlways(offered) => self.decide_always(offered, now),
-            review::ReviewEvent::Consumed => {
-                // The user was typing when the proposal appeared: continue the draft.
-                if early && is_text(key) && review.mode() == ReviewMode::Deciding {
-                    review.debounce.note_typing(now);
-                    self.next.key(key);
-                }
+            // The user was typing when the proposal appeared: continue the draft.
+            ReviewEvent::Consumed if early && is_text(key) && review.mode() == ReviewMode::Deciding => {
+                review.debounce.note_typing(now);
+                self.next.key(key);
                 self.preview_edited()
             }
-            review::ReviewEvent::Unused => {
-                if is_text(key) && key.code != KeyCode::Backspace {
-                    return self.key_in_box(key, now);
-                }
-                Vec::new()
+            ReviewEvent::Unused if is_text(key) && key.code != KeyCode::Backspace => {
+                self.key_in_box(key, now)
             }
-            review::ReviewEvent::Typed(before) => {
+            ReviewEvent::Typed(before) => {
                 self.next.key(KeyEvent::from(KeyCode::Char(before)));
                 self.key_in_box(key, now)
             }
-            review::ReviewEvent::Message(text) => {
+            event => self.review_event(event, now),
+        }
+    }
+
+    /// Carries out the effect of a key on a proposal, except for text, which belongs to the draft.
+    pub(super) fn review_event(&mut self, event: ReviewEvent, now: Duration) -> Vec<Action> {
+        let Some(review) = &self.review else { return Vec::new() };
+        match event {
+            ReviewEvent::AllowedAlways(offered) => self.decide_always(offered, now),
+            ReviewEvent::Consumed => self.preview_edited(),
+            ReviewEvent::Unused | ReviewEvent::Typed(_) => Vec::new(),
+            ReviewEvent::Message(text) => {
                 self.show_flash(text, now);
                 self.preview_edited()
             }
-            review::ReviewEvent::OpenEditor => {
+            ReviewEvent::OpenEditor => {
                 vec![Action::OpenEditor(EditTarget::Proposal, review.command())]
             }
-            review::ReviewEvent::Cancelled => self.stop(),
-            review::ReviewEvent::Decided(decision) => {
+            ReviewEvent::Cancelled => self.stop(),
+            ReviewEvent::Decided(decision) => {
                 let call = review.call().clone();
                 self.decide(call, decision, now)
             }
@@ -470,7 +478,7 @@ impl App {
         }
     }
 
-    fn key_in_box(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
+    pub(super) fn key_in_box(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         if let Some(actions) = self.key_in_completion(key) {
             return actions;
         }

@@ -12,6 +12,7 @@ use sysop_core::transcript::Proposal;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::plan::is_command;
 
+use super::held_letter::LETTER_PAUSE;
 use super::key_debounce::KeyDebounce;
 use super::text_area;
 
@@ -44,6 +45,8 @@ pub struct Review {
     area: TextArea<'static>,
     reason: TextArea<'static>,
     pub(super) debounce: KeyDebounce,
+    /// Letter that takes effect at the given time, unless another key follows before.
+    held: Option<(char, Duration)>,
     scroll: u16,
     /// Number of rows below the visible ones; set when the pane is drawn.
     below: u16,
@@ -86,8 +89,6 @@ const EDITED_ONCE_ONLY: &str = "an edited command can only be allowed once";
 
 const ONCE_ONLY: &str = "this kind of command can only be allowed once";
 
-const ONLY_ENTER_SAVES: &str = "press Enter to save the rule and run the command";
-
 const ONLY_CAPITAL_Y: &str = "dangerous command: press Y to run";
 
 /// Key that allows a call for the session.
@@ -97,7 +98,7 @@ const SESSION_KEY: char = 'a';
 const RULE_KEY: char = 'A';
 
 /// Returns true if no modifier but Shift is pressed.
-fn is_plain(key: KeyEvent) -> bool {
+pub(super) fn is_plain(key: KeyEvent) -> bool {
     (key.modifiers - KeyModifiers::SHIFT).is_empty()
 }
 
@@ -114,6 +115,7 @@ impl Review {
             area: text_area::area(&plan.command),
             reason: text_area::area(""),
             debounce: KeyDebounce::default(),
+            held: None,
             scroll: 0,
             below: 0,
             page: 1,
@@ -272,12 +274,40 @@ impl Review {
             return self.early_key(key);
         }
         match self.mode {
-            ReviewMode::Deciding => self.decision_key(key),
+            ReviewMode::Deciding => match self.letter_to_hold(key) {
+                Some(letter) => {
+                    self.held = Some((letter, now + LETTER_PAUSE));
+                    ReviewEvent::Consumed
+                }
+                None => self.decision_key(key),
+            },
             ReviewMode::ConfirmingSession => self.confirm_session(key),
             ReviewMode::Editing => self.edit(key),
             ReviewMode::Rejecting => self.reject(key),
             ReviewMode::ConfirmingRule => self.confirm_rule(key),
         }
+    }
+
+    /// Returns the letter of a key that must not take effect at once, as it may begin a message. The keys that only open
+    /// a confirmation need no delay: there, any other letter begins a message with both.
+    fn letter_to_hold(&self, key: KeyEvent) -> Option<char> {
+        let KeyCode::Char(letter) = key.code else { return None };
+        let is_held = match letter {
+            SESSION_KEY => !self.is_read() || !self.has_session_grant(),
+            RULE_KEY => !self.is_read() || self.offered_rule().is_none(),
+            'Y' | 'r' | 'R' | 'i' | 'I' | 'e' | 'E' => true,
+            _ => false,
+        };
+        (is_held && is_plain(key)).then_some(letter)
+    }
+
+    /// Returns the held letter and the time at which it takes effect.
+    pub(super) fn held(&self) -> Option<(char, Duration)> {
+        self.held
+    }
+
+    pub(super) fn take_held(&mut self) -> Option<char> {
+        self.held.take().map(|(letter, _)| letter)
     }
 
     /// Returns true if a single key is an answer.
@@ -301,10 +331,7 @@ impl Review {
         match key.code {
             // A key that is held down repeats itself.
             KeyCode::Char(letter) if letter == opened_by => ReviewEvent::Consumed,
-            KeyCode::Char(_) if is_plain(key) => {
-                self.begin_message();
-                ReviewEvent::Typed(opened_by)
-            }
+            KeyCode::Char(_) if is_plain(key) => self.begin_message(opened_by),
             _ => ReviewEvent::Consumed,
         }
     }
@@ -314,13 +341,14 @@ impl Review {
         (self.mode, self.debounce) = (ReviewMode::Deciding, KeyDebounce::default());
     }
 
-    /// Returns to the proposal, which the user has read, because a message is being written. No key but the Enter that
-    /// sends the message answers it.
-    fn begin_message(&mut self) {
-        (self.mode, self.debounce) = (ReviewMode::Deciding, KeyDebounce::over());
+    /// Returns to the proposal, which the user has read, because a message is being written that begins with `letter`. No
+    /// key but the Enter that sends the message answers the proposal.
+    fn begin_message(&mut self, letter: char) -> ReviewEvent {
+        (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::over());
+        ReviewEvent::Typed(letter)
     }
 
-    fn decision_key(&mut self, key: KeyEvent) -> ReviewEvent {
+    pub(super) fn decision_key(&mut self, key: KeyEvent) -> ReviewEvent {
         if !is_plain(key) {
             return ReviewEvent::Consumed;
         }
@@ -350,8 +378,8 @@ impl Review {
             KeyCode::Char('e' | 'E') if self.editable => ReviewEvent::OpenEditor,
             KeyCode::Char('e' | 'E') => ReviewEvent::Message(NOT_EDITABLE),
             KeyCode::Esc => ReviewEvent::Cancelled,
-            KeyCode::Down | KeyCode::Char('j') => self.down(1),
-            KeyCode::Up | KeyCode::Char('k') => {
+            KeyCode::Down => self.down(1),
+            KeyCode::Up => {
                 self.scroll = self.scroll.saturating_sub(1);
                 ReviewEvent::Consumed
             }
@@ -362,7 +390,7 @@ impl Review {
     }
 
     /// Handles the key after the first `a`. `a` allows the call for the session; Enter, `Y` and Esc return to the
-    /// proposal; any other key returns and is handled there.
+    /// proposal; any other letter begins a message, and any other key returns and is handled there.
     fn confirm_session(&mut self, key: KeyEvent) -> ReviewEvent {
         if !is_plain(key) {
             return ReviewEvent::Consumed;
@@ -373,6 +401,7 @@ impl Review {
         self.decide_again();
         match key.code {
             KeyCode::Enter | KeyCode::Esc | KeyCode::Char('Y') => ReviewEvent::Consumed,
+            KeyCode::Char(_) => self.begin_message(SESSION_KEY),
             _ => self.decision_key(key),
         }
     }
@@ -397,12 +426,12 @@ impl Review {
             return ReviewEvent::Consumed;
         }
         match key.code {
-            KeyCode::Enter | KeyCode::Char(' ') if !self.is_read() => self.down(self.page),
+            KeyCode::Enter if !self.is_read() => self.down(self.page),
             KeyCode::Enter => match self.offered_rule() {
                 Some(offered) => ReviewEvent::AllowedAlways(offered.clone()),
                 None => ReviewEvent::Message(RULE_IS_FOR_PROPOSED),
             },
-            KeyCode::Esc | KeyCode::Char('n') => {
+            KeyCode::Esc => {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
                 ReviewEvent::Consumed
             }
@@ -411,14 +440,10 @@ impl Review {
                 self.scroll = self.scroll.saturating_sub(1);
                 ReviewEvent::Consumed
             }
-            KeyCode::Char('y') => ReviewEvent::Message(ONLY_ENTER_SAVES),
-            KeyCode::Char(' ' | RULE_KEY) => ReviewEvent::Consumed,
+            // A key that is held down repeats itself.
+            KeyCode::Char(RULE_KEY) => ReviewEvent::Consumed,
             // The user is typing a text, and the Enter at its end must not confirm anything.
-            KeyCode::Char(_) => {
-                self.scroll = 0;
-                self.decide_again();
-                ReviewEvent::Unused
-            }
+            KeyCode::Char(_) => self.begin_message(RULE_KEY),
             _ => ReviewEvent::Consumed,
         }
     }

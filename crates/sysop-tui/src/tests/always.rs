@@ -44,7 +44,7 @@ fn written(world: &World) -> Vec<&OfferedRule> {
 fn always_shows_the_rule_and_its_file_before_it_is_written() {
     let mut world = in_review("touch x");
     assert!(world.screen(120, 40).contains("A always"));
-    world.press(KeyCode::Char('A'));
+    world.answers_with('A');
     let screen = world.screen(120, 40);
     let rule = "match = { program = \"touch\", options = [], operands = [\"x\"], host = \"web1\" }";
     assert!(screen.contains(rule) && screen.contains("into /home/me/rules.toml"), "{screen}");
@@ -66,24 +66,22 @@ fn always_shows_the_rule_and_its_file_before_it_is_written() {
 
 #[test]
 fn declining_a_rule_returns_to_the_proposal() {
-    for no in [KeyCode::Esc, KeyCode::Char('n')] {
-        let mut world = in_review("touch x");
-        world.press(KeyCode::Char('A')).is_read().press(no);
-        assert_eq!(mode(&world), Some(ReviewMode::Deciding));
-        assert!(world.screen(120, 40).contains("Run this?"));
-        // The proposal must be displayed again before a key counts.
-        world.press(KeyCode::Enter);
-        assert!(!has_decided(&world));
-        world.is_read().press(KeyCode::Enter);
-        assert!(has_decided(&world) && written(&world).is_empty());
-    }
+    let mut world = in_review("touch x");
+    world.answers_with('A').is_read().press(KeyCode::Esc);
+    assert_eq!(mode(&world), Some(ReviewMode::Deciding));
+    assert!(world.screen(120, 40).contains("Run this?"));
+    // The proposal must be displayed again before a key counts.
+    world.press(KeyCode::Enter);
+    assert!(!has_decided(&world));
+    world.is_read().press(KeyCode::Enter);
+    assert!(has_decided(&world) && written(&world).is_empty());
 }
 
 #[test]
 fn a_long_rule_must_be_scrolled_to_its_end() {
     let names: Vec<String> = (0..200).map(|at| format!("name{at}")).collect();
     let mut world = in_review(&format!("touch {}", names.join(" ")));
-    world.press(KeyCode::Char('A'));
+    world.answers_with('A');
     world.frame(40, 12);
     world.passes(KEY_DEBOUNCE);
     assert!(world.screen(40, 12).contains("Enter more"));
@@ -107,14 +105,14 @@ fn always_does_nothing_if_not_offered() {
     ] {
         let mut world = in_review(command);
         assert!(!world.screen(120, 40).contains("A always"), "{command}");
-        world.press(KeyCode::Char('A'));
+        world.answers_with('A');
         let screen = world.screen(120, 40);
         assert!(screen.contains(&format!("cannot write a rule: {why}")), "{command}: {screen}");
         assert!(!has_decided(&world) && mode(&world) == Some(ReviewMode::Deciding), "{command}");
     }
     // The rule does not apply to an edited command.
     let mut world = in_review("touch x");
-    world.press(KeyCode::Char('i')).types("y").press(KeyCode::Esc).is_read().press(KeyCode::Char('A'));
+    world.answers_with('i').types("y").press(KeyCode::Esc).is_read().answers_with('A');
     assert!(world.screen(120, 40).contains("only available for unedited commands"));
     assert!(!has_decided(&world));
 }
@@ -126,7 +124,7 @@ fn always_works_only_with_an_empty_composer() {
     let plan = world.app.proposal_without_offer().unwrap();
     let offered = OfferedRule::for_proposal(world.app.transcript(), plan, "rules.toml".to_owned());
     world.app.set_offered_rule(offered);
-    world.is_read().press(KeyCode::Char('A'));
+    world.is_read().answers_with('A');
     assert_eq!(mode(&world), Some(ReviewMode::Deciding));
     assert_eq!(world.app.composer().text(), "andA");
 }

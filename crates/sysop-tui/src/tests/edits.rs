@@ -10,7 +10,7 @@ use crate::app::{Action, ReviewMode, State};
 #[test]
 fn an_edited_command_runs_only_after_its_effect_was_shown() {
     let mut world = in_review("touch x");
-    world.press(KeyCode::Char('i')).types("yz");
+    world.answers_with('i').types("yz");
     // Requests for the preview stay unanswered at first.
     let sent = |actions: Vec<Action>| match &actions[..] {
         [Action::Send(request @ Input::PreviewCommand { command, .. })] if command == "touch xyz" => {
@@ -35,10 +35,10 @@ fn an_edited_command_runs_only_after_its_effect_was_shown() {
 #[test]
 fn an_edit_that_makes_a_command_dangerous_needs_capital_y() {
     let mut world = in_review("touch x");
-    world.press(KeyCode::Char('i')).types("; sudo rm -rf /srv").press(KeyCode::Enter);
+    world.answers_with('i').types("; sudo rm -rf /srv").press(KeyCode::Enter);
     world.is_read().press(KeyCode::Enter);
     assert!(decisions(&world).is_empty() && world.screen(120, 24).contains("Y run"));
-    world.is_read().press(KeyCode::Char('Y'));
+    world.is_read().answers_with('Y');
     assert_eq!(decisions(&world).len(), 1);
 }
 
@@ -47,17 +47,17 @@ fn an_edited_command_is_only_allowed_once() {
     let mut world = in_review("touch flag.txt && ls -la");
     let offer = "a allow for this session";
     assert!(world.screen(120, 24).contains(offer) && world.screen(120, 24).contains("a session"));
-    world.press(KeyCode::Char('i')).types(" && rm -rf /tmp/zzz").press(KeyCode::Enter).is_read();
+    world.answers_with('i').types(" && rm -rf /tmp/zzz").press(KeyCode::Enter).is_read();
     let screen = world.screen(120, 24);
     assert!(screen.contains("dangerous: recursive delete"), "{screen}");
     assert!(!screen.contains(offer) && !screen.contains("a session"), "{screen}");
-    world.press(KeyCode::Char('a'));
+    world.answers_with('a');
     assert!(world.screen(120, 24).contains("this kind of command can only be allowed once"));
     assert!(decisions(&world).is_empty() && world.app.state() == State::ReviewAction);
-    world.is_read().press(KeyCode::Char('Y'));
+    world.is_read().answers_with('Y');
     assert_eq!(decisions(&world).len(), 1);
     let mut world = in_review("touch x");
-    world.press(KeyCode::Char('i')).types("y").press(KeyCode::Enter).is_read().press(KeyCode::Char('a'));
+    world.answers_with('i').types("y").press(KeyCode::Enter).is_read().answers_with('a');
     assert!(world.screen(120, 24).contains("an edited command can only be allowed once"));
     assert!(decisions(&world).is_empty());
 }
@@ -67,7 +67,7 @@ fn an_emptied_command_cannot_be_run() {
     let mut world = in_review("x");
     for (key, mode) in [(KeyCode::Backspace, ReviewMode::Editing), (KeyCode::Esc, ReviewMode::Deciding)] {
         if mode == ReviewMode::Editing {
-            world.press(KeyCode::Char('i'));
+            world.answers_with('i');
         }
         world.press(key).is_read();
         assert_eq!(world.app.review().map(|it| it.mode()), Some(mode));
@@ -107,7 +107,7 @@ fn nothing_on_the_card_moves_when_editing_begins() {
     let mut world = in_review("rm -rf build && df -h");
     let place = |screen: &str, text: &str| screen.lines().position(|line| line.contains(text)).expect(text);
     let before = world.screen(80, 24);
-    world.is_read().press(KeyCode::Char('i'));
+    world.is_read().answers_with('i');
     let after = world.screen(80, 24);
     assert!(after.contains("Esc done"), "{after}");
     for text in ["Run this?", "$ rm -rf build", "dangerous"] {
@@ -151,7 +151,7 @@ fn editing_a_long_command_begins_on_the_page_that_was_shown() {
     let shown = world.screen(100, 24);
     let last =
         shown.lines().rev().find_map(|line| line.split_once("touch file")).expect("a command").1.to_owned();
-    world.press(KeyCode::Char('i'));
+    world.answers_with('i');
     let screen = world.screen(100, 24);
     assert!(screen.contains(&format!("touch file{last}")), "line {last} in\n{screen}");
     world.types("x");

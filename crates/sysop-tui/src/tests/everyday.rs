@@ -181,7 +181,7 @@ fn a_finished_command_takes_one_line() {
 fn a_rejection_is_told_once() {
     let mut world = World::that_always_asks();
     world.says("clean up").replies(bash("c1", "make clean")).is_read();
-    world.press(KeyCode::Char('r')).types("not now").press(KeyCode::Enter);
+    world.answers_with('r').types("not now").press(KeyCode::Enter);
     let screen = world.screen(80, 24);
     assert_eq!(screen.matches("rejected").count(), 1, "{screen}");
     assert!(screen.contains("■ rejected: not now"), "{screen}");

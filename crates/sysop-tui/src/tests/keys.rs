@@ -77,9 +77,9 @@ fn only_capital_y_runs_a_dangerous_command() {
             "{command}"
         );
         // Enter in the editor does not run it either.
-        world.press(KeyCode::Char('i')).press(KeyCode::Enter);
+        world.answers_with('i').press(KeyCode::Enter);
         assert!(decisions(&world).is_empty(), "{command}");
-        world.is_read().press(KeyCode::Char('Y'));
+        world.is_read().answers_with('Y');
         assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{command}");
     }
 }
@@ -110,13 +110,7 @@ fn tab_moves_between_proposal_and_cards() {
 #[test]
 fn a_proposal_is_edited_in_place_and_undone() {
     let mut world = in_review("touch x");
-    world
-        .press(KeyCode::Char('i'))
-        .types("y")
-        .press(KeyCode::Backspace)
-        .types("z")
-        .key(control('w'))
-        .types("new");
+    world.answers_with('i').types("y").press(KeyCode::Backspace).types("z").key(control('w')).types("new");
     assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("touch new"));
     let undo = crossterm::event::KeyEvent::new(KeyCode::Char('u'), crossterm::event::KeyModifiers::ALT);
     for _ in 0..4 {
@@ -136,11 +130,11 @@ fn a_proposal_is_allowed_for_the_session_rejected_or_edited_elsewhere() {
     world.press(KeyCode::Char('a')).is_read().press(KeyCode::Char('a'));
     assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
     let mut world = in_review("touch x");
-    world.press(KeyCode::Char('r')).types("not there").press(KeyCode::Enter);
+    world.answers_with('r').types("not there").press(KeyCode::Enter);
     assert_eq!(decisions(&world), [Decision::Reject { reason: "not there".to_owned() }]);
     assert_eq!(world.app.state(), State::Finalizing);
     let mut world = in_review("touch x");
-    world.press(KeyCode::Char('e'));
+    world.answers_with('e');
     assert!(
         matches!(&world.actions[..], [.., Action::OpenEditor(EditTarget::Proposal, text)] if text == "touch x")
     );
@@ -156,11 +150,11 @@ fn a_proposal_is_allowed_for_the_session_rejected_or_edited_elsewhere() {
 #[test]
 fn an_empty_command_is_not_run_and_hidden_characters_are_named() {
     let mut world = in_review("x");
-    world.press(KeyCode::Char('i')).press(KeyCode::Backspace).press(KeyCode::Enter);
+    world.answers_with('i').press(KeyCode::Backspace).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty() && world.screen(80, 24).contains("the command is empty"));
     let mut world = in_review("echo \u{202e}hi");
     assert!(world.screen(80, 24).contains(r"\u{202e}"));
-    world.press(KeyCode::Char('i'));
+    world.answers_with('i');
     assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("echo hi"));
     assert!(world.screen(120, 24).contains("invisible characters from the edited command"));
 }
@@ -564,7 +558,7 @@ fn an_edited_long_command_must_be_scrolled_to_its_end() {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", &lines.join("\n")));
     world.frame(40, 12);
-    world.passes(KEY_DEBOUNCE).press(KeyCode::Char('i'));
+    world.passes(KEY_DEBOUNCE).answers_with('i');
     world.frame(40, 12);
     world.press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
@@ -610,12 +604,12 @@ fn a_message_that_starts_with_a_space_is_not_saved() {
 #[test]
 fn a_remark_applies_to_its_own_proposal_only() {
     let mut world = in_review("echo a\u{202e}b");
-    world.press(KeyCode::Char('i'));
+    world.answers_with('i');
     assert!(world.screen(100, 24).contains("removed control and invisible"));
     world
         .press(KeyCode::Enter)
         .is_read()
-        .press(KeyCode::Char('Y'))
+        .answers_with('Y')
         .ends(Outcome::ok(""))
         .replies(bash("c2", "touch x"));
     assert!(!world.screen(100, 24).contains("removed control and invisible"));
@@ -630,9 +624,9 @@ fn a_remark_applies_to_its_own_proposal_only() {
 #[test]
 fn a_command_with_hidden_characters_does_not_run_from_the_editor() {
     let mut world = in_review("rm a\u{200b}b\u{2060}c\u{e0041}\u{ad}\u{feff}\td");
-    world.press(KeyCode::Char('i'));
+    world.answers_with('i');
     assert!(world.screen(120, 24).contains("invisible characters from the edited command"));
-    world.pastes("e\u{200b}f").press(KeyCode::Enter).is_read().press(KeyCode::Char('Y'));
+    world.pastes("e\u{200b}f").press(KeyCode::Enter).is_read().answers_with('Y');
     assert_eq!(running(&world), Some("rm abc\tdef"));
 }
 

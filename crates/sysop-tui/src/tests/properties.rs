@@ -193,7 +193,7 @@ proptest! {
         while world.app.review().is_some_and(|review| !review.is_read()) {
             world.press(KeyCode::Enter).is_read();
         }
-        world.press(KeyCode::Char('Y'));
+        world.answers_with('Y');
         let ran = world.running.as_ref().and_then(|call| call.text_argument("command").map(str::to_owned));
         prop_assert_eq!(ran, Some(command));
     }
@@ -213,7 +213,7 @@ proptest! {
         ], 0..40),
     ) {
         let mut world = in_review(&command);
-        world.press(KeyCode::Char('i'));
+        world.answers_with('i');
         // Reference implementation on a list of characters.
         let mut expected: Vec<char> = command.chars().collect();
         let mut cursor = expected.len();
@@ -243,7 +243,8 @@ proptest! {
         world.press(KeyCode::Enter);
         // An edited command is shown again with its effect.
         if let Some(takes_capital_y) = world.app.review().map(|review| review.takes_capital_y()) {
-            world.is_read().press(if takes_capital_y { KeyCode::Char('Y') } else { KeyCode::Enter });
+            world.is_read();
+            if takes_capital_y { world.answers_with('Y') } else { world.press(KeyCode::Enter) };
         }
         if expected.trim().is_empty() {
             prop_assert_eq!(world.app.state(), State::ReviewAction);
@@ -260,7 +261,7 @@ proptest! {
         allowed.press(KeyCode::Enter);
         // A random word may be a program that can lock users out (`pw`) and takes a capital Y.
         if allowed.app.review().is_some_and(|review| review.takes_capital_y()) {
-            allowed.press(KeyCode::Char('Y'));
+            allowed.answers_with('Y');
         }
         prop_assert_eq!(allowed.app.state(), State::Executing);
         prop_assert!(allowed.running.is_some());
@@ -441,7 +442,7 @@ proptest! {
         }
         world.frame(columns, rows);
         if stage > 1 {
-            world.passes(crate::app::KEY_DEBOUNCE).press(KeyCode::Char('i')).frame(columns, rows);
+            world.passes(crate::app::KEY_DEBOUNCE).answers_with('i').frame(columns, rows);
         }
     }
 
@@ -460,7 +461,7 @@ proptest! {
         // The warning also appears and disappears while the user edits.
         let mut edited = in_review(&harmless);
         prop_assert!(!edited.app.is_dangerous() && !edited.screen(80, 24).contains("⚠"));
-        edited.press(KeyCode::Char('i')).types(&format!("; {pattern}"));
+        edited.answers_with('i').types(&format!("; {pattern}"));
         prop_assert!(edited.app.is_dangerous());
         prop_assert!(edited.screen(80, 24).contains("⚠ dangerous"));
         for _ in 0..pattern.chars().count() + 2 {

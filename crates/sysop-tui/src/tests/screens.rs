@@ -59,6 +59,7 @@ fn executing() -> World {
     let mut world = review();
     world
         .press(KeyCode::Char('Y'))
+        .press(KeyCode::Enter)
         .prints("removed 14 files\r\n\u{1b}[32mok\u{1b}[0m\n/dev/sda1   20G   12G  8.0G  60% /var\n");
     world.passes(std::time::Duration::from_secs(2));
     world
@@ -80,13 +81,13 @@ fn done() -> World {
 
 fn editing() -> World {
     let mut world = review();
-    world.press(KeyCode::Char('i')).types(" # häufig");
+    world.answers_with('i').types(" # häufig");
     world
 }
 
 fn rejecting() -> World {
     let mut world = review();
-    world.press(KeyCode::Char('r')).types("only older than a week");
+    world.answers_with('r').types("only older than a week");
     world
 }
 

@@ -8,7 +8,7 @@ use sysop_driver::frontend::OfferedRule;
 
 use super::keys::{decisions, in_review};
 use super::world::{World, bash, control};
-use crate::app::{Action, ReviewMode};
+use crate::app::{Action, LETTER_PAUSE, ReviewMode};
 
 #[test]
 fn a_long_list_of_commands_says_which_part_is_visible() {
@@ -47,24 +47,73 @@ fn typing_continues_when_a_proposal_arrives() {
     assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
 }
 
+/// Messages whose first letter answers a proposal, or once did.
+const MESSAGES: [&str; 14] = [
+    "report it", "Run it later", "instead use foo", "I think so", "explain this", "Edit it yourself",
+    "Yes, but not now", "also x", "and then rest", "A list of it", "Any other?", "Always yes", "keep it",
+    "just no",
+];
+
 #[test]
-fn the_first_letter_of_a_message_allows_nothing_for_the_session() {
-    for text in ["also x", "and then rest", "aardvark", "A list of it", "Any other?", "Always yes"] {
-        let mut world = in_review("touch x");
-        let plan = world.app.proposal_without_offer().unwrap();
-        let offered = OfferedRule::for_proposal(world.app.transcript(), plan, "rules.toml".to_owned());
-        world.app.set_offered_rule(offered);
-        for sign in text.chars() {
-            world.frame(100, 40);
-            world.passes(Duration::from_millis(150)).press(KeyCode::Char(sign));
+fn a_message_typed_at_a_proposal_keeps_its_first_letter_and_does_nothing_else() {
+    let long = vec!["touch x"; 80].join("\n");
+    for (text, command) in
+        MESSAGES.iter().flat_map(|text| [(text, "touch x"), (text, "shutdown"), (text, &long)])
+    {
+        for pause in [0, 100, 200, 300, 350] {
+            let mut world = in_review(command);
+            let plan = world.app.proposal_without_offer().unwrap();
+            let offered = OfferedRule::for_proposal(world.app.transcript(), plan, "rules.toml".to_owned());
+            world.app.set_offered_rule(offered);
+            for sign in text.chars() {
+                world.frame(100, 40);
+                world.passes(Duration::from_millis(pause)).press(KeyCode::Char(sign));
+            }
+            let place = format!("{text}, {pause} ms, {}", &command[..7]);
+            let review = world.app.review().expect(&place);
+            assert_eq!(
+                (review.mode(), review.command().as_str()),
+                (ReviewMode::Deciding, command),
+                "{place}"
+            );
+            assert_eq!(world.app.composer().text(), *text, "{place}");
+            assert!(decisions(&world).is_empty() && world.actions.len() == 1, "{place}: {:?}", world.actions);
+            world.press(KeyCode::Enter);
+            assert_eq!(decisions(&world), [Decision::Reject { reason: (*text).to_owned() }], "{place}");
         }
-        assert!(decisions(&world).is_empty(), "{text}");
-        assert_eq!(world.app.composer().text(), text.replace("aar", "ar"), "{text}");
-        world.is_read().press(KeyCode::Enter);
-        let reason = text.replace("aar", "ar");
-        assert_eq!(decisions(&world), [Decision::Reject { reason }], "{text}");
-        assert!(!world.actions.iter().any(|action| matches!(action, Action::AllowAlways(_))), "{text}");
     }
+}
+
+#[test]
+fn a_letter_that_answers_waits_for_a_second_letter() {
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('e'));
+    assert!(world.screen(100, 24).contains("› e"), "{}", world.screen(100, 24));
+    assert_eq!(world.app.next_change(world.now).map(|at| at > world.now), Some(true));
+    assert_eq!(world.actions.len(), 1);
+    world.passes(LETTER_PAUSE);
+    assert!(matches!(world.actions[..], [_, Action::OpenEditor(..)]), "{:?}", world.actions);
+    // Enter confirms the letter and does nothing else; Esc and Backspace take the letter back.
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('r')).press(KeyCode::Enter);
+    assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Rejecting));
+    for key in [KeyCode::Esc, KeyCode::Backspace] {
+        let mut world = in_review("touch x");
+        world.press(KeyCode::Char('Y')).press(key).passes(LETTER_PAUSE);
+        assert!(decisions(&world).is_empty() && world.app.composer().is_empty(), "{key:?}");
+        assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Deciding));
+    }
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('i')).pastes("f so").passes(LETTER_PAUSE);
+    assert_eq!(world.app.composer().text(), "if so");
+    // Something else came to the front.
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('Y')).press(KeyCode::F(1)).passes(LETTER_PAUSE);
+    assert!(decisions(&world).is_empty() && world.app.overlay().is_some());
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('Y')).app.reset_debounce();
+    world.passes(LETTER_PAUSE);
+    assert!(decisions(&world).is_empty());
 }
 
 #[test]
@@ -93,8 +142,9 @@ fn allowing_for_the_session_is_confirmed_on_the_card() {
         assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{key:?}");
     }
     let mut world = confirming();
-    world.press(KeyCode::Char('r'));
-    assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Rejecting));
+    world.answers_with('r');
+    assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Deciding));
+    assert_eq!(world.app.composer().text(), "ar");
     let mut world = confirming();
     world.pastes("aaa");
     assert!(decisions(&world).is_empty());

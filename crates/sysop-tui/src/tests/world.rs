@@ -21,7 +21,7 @@ use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::frontend::NamedItem;
 use sysop_driver::prompter::PromptReply;
 
-use crate::app::{Action, App, AppOptions, KEY_DEBOUNCE, ServiceCatalog};
+use crate::app::{Action, App, AppOptions, KEY_DEBOUNCE, LETTER_PAUSE, ServiceCatalog};
 
 /// Time that passes while a frame is drawn.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -237,7 +237,14 @@ impl World {
     pub(crate) fn passes(&mut self, time: Duration) -> &mut Self {
         self.now += time;
         self.app.tick(self.now);
+        let actions = self.app.release_letter(self.now);
+        self.take(actions);
         self
+    }
+
+    /// Presses a letter that answers a proposal, and waits until no message can begin with it.
+    pub(crate) fn answers_with(&mut self, letter: char) -> &mut Self {
+        self.press(KeyCode::Char(letter)).passes(LETTER_PAUSE)
     }
 
     /// Draws a frame and waits until keys count as answers.
