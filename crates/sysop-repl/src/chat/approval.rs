@@ -88,7 +88,7 @@ impl ApprovalPrompt {
             rows,
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
             is_dangerous: matches!(plan.risk.class, RiskClass::Dangerous | RiskClass::Lockout),
-            covers: plan.session_grant().map(words::covers).unwrap_or_default(),
+            covers: words::session_scope(plan),
             rule: None,
             no_rule: words::no_rule_reason(plan, transcript),
         }

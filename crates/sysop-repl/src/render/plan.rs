@@ -39,8 +39,9 @@ pub(crate) fn rows(
     out.extend(risk_rows(plan, columns));
     out.extend(guard_rows(plan, columns, THEME));
     out.extend(terms_rows(plan, Some(words::now()), columns, THEME));
-    if let Some(grant) = plan.session_grant() {
-        let text = format!("allow for session: {}", words::covers(grant));
+    let scope = words::session_scope(plan);
+    if !scope.is_empty() {
+        let text = format!("allow for session: {scope}");
         out.extend(wrap(&row(&text, StyleRole::Dim), columns, 2));
     }
     out

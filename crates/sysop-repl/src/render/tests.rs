@@ -7,7 +7,7 @@ use sysop_core::event::Origin;
 use sysop_core::id::{CallId, StepId, TurnId};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{Finding, Grant, Risk, RiskClass};
-use sysop_core::transcript::{Proposal, ProposalState, SessionPhase};
+use sysop_core::transcript::{Proposal, ProposalState, SessionPhase, Transcript};
 use sysop_term::testing::{HOSTILE, painted_intruder, row_intruder};
 use sysop_term::{StyleRole, TextRow, paint};
 
@@ -170,6 +170,17 @@ fn a_file_proposal_shows_everything_it_writes() {
         ╰─────────────────────────────────────────────────────────╯
     "#]]
     .assert_eq(&shown(&boxed(&plan, 60)));
+}
+
+#[test]
+fn an_undo_is_not_offered_for_the_session() {
+    let mut plan = plan("undo step 3", Vec::new());
+    plan.covers = Some(Grant::Tool { name: "edit_file".into() });
+    assert!(shown(&boxed(&plan, 80)).contains("allow for session"));
+    plan.call.name = "undo".into();
+    assert!(!shown(&boxed(&plan, 80)).contains("allow for session"));
+    let question = crate::chat::approval::ApprovalPrompt::new(Vec::new(), &plan, &Transcript::new());
+    assert_eq!(question.covers, "");
 }
 
 #[test]

@@ -3,13 +3,21 @@
 use sysop_core::id::Timestamp;
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{NO_RULES_HERE, Proposal, Transcript};
-use sysop_core::ui_text::class as class_word;
+use sysop_core::ui_text::{class as class_word, covers};
 pub(crate) use sysop_core::ui_text::{
-    control, covers, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary,
-    is_fleet, is_local_host, is_new_holder, mode_help, not_run_text, omitted_output, origin_summary,
-    other_readers, outcome_summary, pausing, place, tool_line, turn_end_summary, typed, usage, waiting_for,
+    control, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary, is_fleet,
+    is_local_host, is_new_holder, mode_help, not_run_text, omitted_output, origin_summary, other_readers,
+    outcome_summary, pausing, place, tool_line, turn_end_summary, typed, usage, waiting_for,
 };
+use sysop_core::undo::UNDO_TOOL;
 use sysop_term::StyleRole;
+
+/// Describes what the answer "allow for this session" covers. Empty if the call can be allowed only once, or is an undo:
+/// each undo is about another change.
+pub(crate) fn session_scope(plan: &Proposal) -> String {
+    let grant = plan.session_grant().filter(|_| plan.call.name != UNDO_TOOL);
+    grant.map(covers).unwrap_or_default()
+}
 
 /// Says why the answer "always" is not offered for a proposal.
 pub(crate) fn no_rule_reason(plan: &Proposal, transcript: &Transcript) -> &'static str {
