@@ -139,10 +139,10 @@ impl SessionService for TestSessionService {
             id: SessionId::new("s-0"),
             title: "hello from before".into(),
             created: Timestamp(0),
-            changed: Timestamp(0),
+            changed: Timestamp(crate::render::words::now().0 - 3 * 3_600_000),
             last_seq: sysop_core::id::Seq(4),
             host: "web1".into(),
-            root: "/".into(),
+            root: "/srv/old".into(),
             pinned: false,
         }])
     }

@@ -17,6 +17,7 @@ use sysop_term::command::{JobsCommand, NO_TOOL_SERVERS, PermissionsCommand};
 use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
 use super::{AwaitedUpdate, Repl};
+use crate::render::words;
 
 /// Maximum number of past sessions to list.
 const SESSIONS_LISTED: usize = 15;
@@ -99,7 +100,9 @@ impl Repl {
             .map(|it| {
                 let excerpt = excerpts.get(&it.id).map(|text| format!("\n    {text}")).unwrap_or_default();
                 let title = it.title.replace('\n', " ");
-                format!("{}  {}  {title}{excerpt}", it.id.short(), ui_text::place(&it.host))
+                let age = age(words::now().0.saturating_sub(it.changed.0));
+                let place = ui_text::place(&it.host);
+                format!("{}  {age:<10}  {place}  {}  {title}{excerpt}", it.id.short(), it.root)
             })
             .collect();
         self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
@@ -212,5 +215,15 @@ impl Repl {
             .map(|routine| format!("{:<20} {}", routine.name, routine.description))
             .collect();
         self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)
+    }
+}
+
+/// Formats an age, given in milliseconds, as the TUI's list of sessions does.
+fn age(milliseconds: i64) -> String {
+    match milliseconds / 1_000 {
+        ..60 => "just now".to_owned(),
+        seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
+        seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        seconds => format!("{} d ago", seconds / 86_400),
     }
 }

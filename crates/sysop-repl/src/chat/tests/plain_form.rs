@@ -224,7 +224,7 @@ async fn slash_commands_work_in_the_plain_layout() {
         (unknown routine nope; see /routines)
 
         You: /resume
-        (s-0  web1  hello from before)
+        (s-0  3 h ago     web1  /srv/old  hello from before)
         (open one with /resume ID; find one with /sessions WORDS)
 
         You: /resume s-9
