@@ -184,10 +184,10 @@ impl InlineScreen {
             text.push_str(&row);
             text.push('\n');
         }
-        if let Some(last) = &self.last {
-            text.push_str(last);
-        }
         self.out.write_all(text.as_bytes())?;
+        // The terminal may be narrower than when the row was drawn.
+        self.last = None;
+        self.draw_last_row()?;
         self.out.flush()
     }
 

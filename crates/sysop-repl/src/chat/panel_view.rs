@@ -28,7 +28,7 @@ use super::status_row::TurnFacts;
 use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
-use crate::render::{THEME, row, safe, span, truncate, words, wrap};
+use crate::render::{RenderOptions, THEME, row, safe, span, truncate, words, wrap};
 
 const STATUS_COMMAND_CHARS_MAX: usize = 40;
 /// Minimum width in columns of the running command in the live row.
@@ -67,8 +67,8 @@ pub(crate) struct PanelView {
 struct StreamingAnswer {
     step: StepId,
     streamed: String,
+    /// Its rows have the width that the terminal had at first.
     markdown: MarkdownStream,
-    panel: Panel,
 }
 
 impl ReplView for PanelView {
@@ -395,12 +395,11 @@ impl PanelView {
             let panel = Panel::new(screen.render_options());
             screen.rows(&[panel.top("AGENT RESPONSE")])?;
             let markdown = MarkdownStream::new(panel.inner(), THEME);
-            self.answer = Some(StreamingAnswer { step, streamed: String::new(), markdown, panel });
+            self.answer = Some(StreamingAnswer { step, streamed: String::new(), markdown });
         }
         let Some(answer) = &mut self.answer else { return Ok(()) };
         answer.streamed.push_str(text);
-        let rows: Vec<TextRow> =
-            answer.markdown.push(text).into_iter().map(|text| answer.panel.row(text)).collect();
+        let rows = framed(answer.markdown.push(text), Panel::new(screen.render_options()));
         screen.rows(&rows)
     }
 
@@ -443,9 +442,9 @@ impl PanelView {
 
     fn close_answer(&mut self, screen: &mut InlineScreen) -> io::Result<()> {
         let Some(mut answer) = self.answer.take() else { return Ok(()) };
-        let mut rows: Vec<TextRow> =
-            answer.markdown.finish().into_iter().map(|text| answer.panel.row(text)).collect();
-        rows.extend(answer.panel.bottom());
+        let panel = Panel::new(screen.render_options());
+        let mut rows = framed(answer.markdown.finish(), panel);
+        rows.extend(panel.bottom());
         screen.last_row(None)?;
         screen.rows(&rows)
     }
@@ -629,7 +628,8 @@ impl PanelView {
         }
         if let Some(tail) = self.answer.as_ref().and_then(|answer| {
             let tail = answer.markdown.tail()?;
-            Some(answer.panel.row(truncate(tail, answer.panel.inner())))
+            let panel = Panel::new(RenderOptions { width: columns, color: true });
+            Some(panel.row(truncate(tail, panel.inner())))
         }) {
             return Some(tail);
         }
@@ -666,6 +666,12 @@ impl PanelView {
         out.push(span(keys, StyleRole::Dim));
         Some(out)
     }
+}
+
+/// Returns rows of a panel, wrapped again if the terminal has become narrower since they were laid out.
+fn framed(rows: Vec<TextRow>, panel: Panel) -> Vec<TextRow> {
+    let fitting = rows.iter().flat_map(|text| wrap(text, panel.inner(), 0));
+    fitting.map(|text| panel.row(text)).collect()
 }
 
 /// Returns the rows of a notice.

@@ -19,6 +19,7 @@ use super::fake_session::FakeSession;
 use super::*;
 use crate::exec;
 
+mod answer_width;
 mod approval_keys;
 mod end_to_end;
 mod plain_form;

@@ -1,0 +1,51 @@
+//! The panel of an answer that streams while the width of the terminal changes.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sysop_core::event::{Delta, Update};
+use sysop_core::id::{StepId, TurnId};
+use sysop_core::transcript::Transcript;
+use sysop_term::cells::width;
+
+use crate::chat::inline_screen::InlineScreen;
+use crate::chat::panel_view::PanelView;
+use crate::chat::view::ReplView as _;
+use crate::render::RenderOptions;
+
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shown {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_frame_of_an_answer_follows_the_width_of_the_terminal() {
+    let shown = Shown::default();
+    let mut screen =
+        InlineScreen::new(Box::new(shown.clone()), RenderOptions { width: 120, color: false }, None);
+    let mut view = PanelView::new(None);
+    let (transcript, step) = (Transcript::new(), StepId { turn: TurnId(1), step: 0 });
+    let mut stream = |text: String, screen: &mut InlineScreen| {
+        view.update(&Update::Delta(Delta::Text { step, text }), &transcript, screen).unwrap();
+    };
+    stream("several words of an answer ".repeat(8), &mut screen);
+    shown.0.lock().clear();
+    screen.resize(70);
+    stream("several words of an answer ".repeat(8) + "\n\nthe end\n\n", &mut screen);
+    let text = String::from_utf8(shown.0.lock().clone()).unwrap();
+    let live_rows = text.split("\r\u{1b}[K").flat_map(str::lines);
+    assert!(live_rows.clone().all(|row| width(row) < 70), "{text}");
+    let rows: Vec<&str> = text.lines().filter_map(|line| line.rsplit("\r\u{1b}[K").next()).collect();
+    let framed = rows.iter().filter(|row| row.starts_with('│') && row.ends_with('│') && width(row) == 69);
+    assert!(framed.count() > 5, "{text}");
+}
