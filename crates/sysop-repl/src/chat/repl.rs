@@ -564,6 +564,9 @@ impl Repl {
     async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
         match parse(line, self.named_skills(line).await) {
             InputLine::Empty => {}
+            InputLine::Prompt(text) if type_ahead::is_quit_word(&text) => {
+                self.leaving = Some(self.exit_at_end)
+            }
             InputLine::Prompt(text) => self.prompt(text).await?,
             InputLine::Shell(command) => self.direct("bash", json!({ "command": command }), Origin::User)?,
             InputLine::Undo(step) => self.direct("undo", undo_arguments(step), Origin::User)?,

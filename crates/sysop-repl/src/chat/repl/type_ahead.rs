@@ -57,6 +57,9 @@ impl Repl {
         line: &str,
         signals: &mut ReplSignals,
     ) -> anyhow::Result<()> {
+        if is_quit_word(line) {
+            return Ok(self.end_after_turn()?);
+        }
         let parsed = parse(line, self.named_skills(line).await);
         let is_prompt = matches!(parsed, InputLine::Prompt(_));
         let follows = !self.waiting.is_empty();
@@ -147,6 +150,11 @@ impl Repl {
         self.add_to_draft(&draft);
         self.note("what was queued was not sent; the text is in the input again")
     }
+}
+
+/// Returns true for a line that quits as Ctrl+D does, as in a shell.
+pub(super) fn is_quit_word(line: &str) -> bool {
+    matches!(line.trim(), "exit" | "quit")
 }
 
 /// Returns true for lines that leave the current turn, the session and the user's terminal as they are, or that are

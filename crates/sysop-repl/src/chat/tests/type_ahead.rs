@@ -96,6 +96,15 @@ async fn text_typed_before_a_proposal_is_kept_for_the_next_prompt() {
 }
 
 #[tokio::test]
+async fn the_word_exit_during_a_turn_quits_after_it() {
+    let mut person = during("!sleep 9").await;
+    person.types("exit\r").await;
+    person.sees("sysop quits once this turn and what is queued have ended").await;
+    person.signals(rustix::process::Signal::USR2);
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
 async fn leaving_while_text_is_typed_restores_the_terminal() {
     let mut person = during("stubborn").await;
     person.types("never sent").await;
