@@ -38,12 +38,19 @@ const SIGN: &str = "› ";
 pub(crate) struct PromptLabel {
     /// Text before the prompt sign, already sanitized. It may change while the line is being edited.
     left: Arc<RwLock<String>>,
+    /// Records if the history is being searched.
+    drawn: DrawnLine,
 }
 
 impl PromptLabel {
     /// Creates a label from sanitized text.
     pub(crate) fn new(left: Arc<RwLock<String>>) -> Self {
-        Self { left }
+        Self { left, drawn: DrawnLine::default() }
+    }
+
+    /// Returns the label of an editor that draws its line on `drawn`.
+    pub(super) fn drawn_on(&self, drawn: &DrawnLine) -> Self {
+        Self { drawn: drawn.clone(), ..self.clone() }
     }
 }
 
@@ -57,6 +64,7 @@ impl Prompt for PromptLabel {
     }
 
     fn render_prompt_indicator(&self, _mode: PromptEditMode) -> Cow<'_, str> {
+        self.drawn.set_search(false);
         Cow::Borrowed(SIGN)
     }
 
@@ -65,6 +73,7 @@ impl Prompt for PromptLabel {
     }
 
     fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
+        self.drawn.set_search(true);
         let found = match search.status {
             PromptHistorySearchStatus::Passing => "search",
             PromptHistorySearchStatus::Failing => "no match for",
@@ -94,8 +103,7 @@ pub(super) fn editor(
     stop: Arc<AtomicBool>,
     drawn: DrawnLine,
 ) -> (Reedline, Option<String>) {
-    let mut editor = base(key_bindings(), color)
-        .with_highlighter(Box::new(PlainHighlighter(drawn)))
+    let mut editor = base(key_bindings(), drawn, color)
         .with_external_printer(printer)
         .with_break_signal(stop)
         .with_completer(Box::new(completer))
@@ -121,7 +129,7 @@ pub(super) fn editor(
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut keys = key_bindings();
     keys.add_binding(KeyModifiers::NONE, KeyCode::Esc, ReedlineEvent::CtrlC);
-    let mut editor = base(keys, color);
+    let mut editor = base(keys, DrawnLine::default(), color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
     let label = PromptLabel::new(Arc::new(RwLock::new(format!("{label} "))));
     let Signal::Success(text) = read(&mut editor, &label)? else { return Ok(None) };
@@ -165,10 +173,10 @@ fn key_bindings() -> Keybindings {
     keys
 }
 
-fn base(keys: Keybindings, color: bool) -> Reedline {
+fn base(keys: Keybindings, drawn: DrawnLine, color: bool) -> Reedline {
     Reedline::create()
-        .with_edit_mode(Box::new(SanitizedPaste(Emacs::new(keys))))
-        .with_highlighter(Box::new(PlainHighlighter(DrawnLine::default())))
+        .with_edit_mode(Box::new(ReplEditMode { emacs: Emacs::new(keys), drawn: drawn.clone() }))
+        .with_highlighter(Box::new(PlainHighlighter(drawn)))
         .with_ansi_colors(color)
         .use_bracketed_paste(true)
         .with_history_exclusion_prefix(Some(PRIVATE.to_owned()))
@@ -192,18 +200,25 @@ fn restrict_to_owner(path: &Path) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// Edit mode that removes control characters from pasted text, because the editor would draw them as is.
-struct SanitizedPaste(Emacs);
+/// Edit mode that removes control characters from pasted text, because the editor would draw them as is, and in which
+/// Ctrl+C during a search of the history ends only the search.
+struct ReplEditMode {
+    emacs: Emacs,
+    drawn: DrawnLine,
+}
 
-impl EditMode for SanitizedPaste {
+impl EditMode for ReplEditMode {
     fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
-        let event = self.0.parse_event(event);
+        let event = self.emacs.parse_event(event);
+        if event == ReedlineEvent::CtrlC && self.drawn.is_search() {
+            return ReedlineEvent::Esc;
+        }
         let ReedlineEvent::Edit(commands) = event else { return event };
         ReedlineEvent::Edit(commands.into_iter().map(sanitize_edit).collect())
     }
 
     fn edit_mode(&self) -> PromptEditMode {
-        self.0.edit_mode()
+        self.emacs.edit_mode()
     }
 }
 
@@ -234,8 +249,10 @@ pub(super) struct DrawnLine(Arc<Mutex<DrawnText>>);
 #[derive(Debug, Default)]
 struct DrawnText {
     text: String,
-    /// True if the line had any text since the last `take`.
+    /// True if the line had any text since the last `take`, or its history was searched.
     was_written: bool,
+    /// True while the history is being searched.
+    is_search: bool,
 }
 
 impl DrawnLine {
@@ -243,6 +260,16 @@ impl DrawnLine {
         let mut drawn = self.0.lock();
         line.clone_into(&mut drawn.text);
         drawn.was_written |= !line.is_empty();
+    }
+
+    fn set_search(&self, is_search: bool) {
+        let mut drawn = self.0.lock();
+        drawn.is_search = is_search;
+        drawn.was_written |= is_search;
+    }
+
+    fn is_search(&self) -> bool {
+        self.0.lock().is_search
     }
 
     /// Returns the line, and whether it had any text since the last call.

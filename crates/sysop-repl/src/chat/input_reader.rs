@@ -296,7 +296,7 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String, drawn: &
     if !draft.is_empty() && editor.current_buffer_contents().is_empty() {
         editor.run_edit_commands(&[EditCommand::InsertString(draft)]);
     }
-    match read(editor, label) {
+    match read(editor, &label.drawn_on(drawn)) {
         Ok(Signal::Success(line)) => {
             // A failure to write the history must not lose the line.
             let _ = editor.sync_history();

@@ -22,6 +22,7 @@ use crate::exec;
 mod answer_width;
 mod approval_keys;
 mod end_to_end;
+mod line_keys;
 mod plain_form;
 mod prompter;
 mod type_ahead;
