@@ -70,7 +70,7 @@ const FLASH: Duration = Duration::from_secs(4);
 /// Reading time per character of a flash message that is too long for [`FLASH`].
 const FLASH_READING: Duration = Duration::from_millis(60);
 /// Maximum duration of a flash message.
-const FLASH_MAX: Duration = Duration::from_secs(15);
+pub(crate) const FLASH_MAX: Duration = Duration::from_secs(15);
 /// Minimum duration for which a flash message stays, even if something else happens.
 const FLASH_MIN: Duration = Duration::from_secs(1);
 /// Maximum time to wait until a sent input appears in the log. After that, the input counts as lost.

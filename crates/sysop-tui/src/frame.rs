@@ -330,7 +330,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             }
             ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
             ReviewMode::Deciding if review.is_emptied() => vec!["i edit", "r reject", "Esc cancel"],
-            ReviewMode::Editing if review.is_emptied() => vec!["Esc done", "Alt+u undo"],
+            ReviewMode::Editing if review.is_emptied() => vec!["Esc discard", "Alt+u undo"],
             ReviewMode::Deciding if review.awaits_preview() => {
                 vec!["checking the effect…", "r reject", "i edit", "Esc cancel"]
             }
@@ -338,15 +338,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
                 vec![run, "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]
             }
             ReviewMode::Deciding => vec![run, "r reject", "a session", "A always", "Esc cancel"],
-            ReviewMode::Editing
-                if !review.is_whole() || (review.is_edited() && !review.takes_capital_y()) =>
-            {
-                vec!["Enter review", "Esc done", "Alt+Enter new line", "Alt+u undo"]
-            }
-            ReviewMode::Editing if review.takes_capital_y() => {
-                vec!["Enter done", "Esc done", "Alt+Enter new line", "Alt+u undo"]
-            }
-            ReviewMode::Editing => vec!["Enter run", "Esc done", "Alt+Enter new line", "Alt+u undo"],
+            ReviewMode::Editing => vec!["Enter done", "Esc discard", "Alt+Enter new line", "Alt+u undo"],
             ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
             ReviewMode::ConfirmingSession => vec!["a allow for this session", "Esc back"],
             ReviewMode::ConfirmingRule if !review.is_read() => vec!["Enter more", "Esc back"],

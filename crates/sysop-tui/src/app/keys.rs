@@ -21,7 +21,7 @@ use super::copying::Selection;
 use super::key_debounce::TYPING_DEBOUNCE;
 use super::overlay::Overlay;
 use super::question_prompt;
-use super::review::{ReviewEvent, ReviewMode};
+use super::review::{Review, ReviewEvent, ReviewMode};
 use super::text_area::{self, EditResult};
 use super::{Action, App, EditTarget, ExitReason, Focus, PendingAck, State};
 use crate::BY;
@@ -234,7 +234,8 @@ impl App {
         }
     }
 
-    /// Handles Ctrl+C: closes the overlay, else declines the question, else clears the draft, else cancels the turn.
+    /// Handles Ctrl+C: closes the overlay, else declines the question, else leaves the editor of a proposal, else clears
+    /// the draft, else cancels the turn.
     /// Exits if there is nothing to cancel and the key is pressed twice, or if the turn is still running at the second
     /// press.
     fn interrupt(&mut self, now: Duration) -> Vec<Action> {
@@ -246,6 +247,9 @@ impl App {
         {
             let id = question_prompt.id();
             return self.answer(id, PromptReply::Refused, now);
+        }
+        if self.review.as_mut().is_some_and(Review::leave_entry) {
+            return self.preview_edited();
         }
         if let Some(actions) = self.clear_draft(now) {
             return actions;

@@ -432,7 +432,7 @@ impl Review {
                 None => ReviewEvent::Message(RULE_IS_FOR_PROPOSED),
             },
             KeyCode::Esc => {
-                (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
+                self.show_from_start();
                 ReviewEvent::Consumed
             }
             KeyCode::Down => self.down(1),
@@ -481,26 +481,23 @@ impl Review {
         self.area.move_cursor(CursorMove::Jump(u16::try_from(line).unwrap_or(u16::MAX), u16::MAX));
     }
 
+    /// Handles a key in the command editor. Enter ends the edit, and the proposal must be displayed again before a key
+    /// runs the edited command.
     fn edit(&mut self, key: KeyEvent) -> ReviewEvent {
         match key.code {
-            // The whole command must have been displayed before it runs.
-            KeyCode::Enter if !text_area::is_newline(key) && !self.whole => {
-                (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
-                ReviewEvent::Message("scroll to the end before running")
-            }
-            KeyCode::Enter if !text_area::is_newline(key) && self.takes_capital_y() => {
-                (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
-                ReviewEvent::Message(ONLY_CAPITAL_Y)
-            }
-            KeyCode::Enter if !text_area::is_newline(key) && self.awaits_preview() => {
-                (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
-                ReviewEvent::Consumed
+            KeyCode::Enter if !text_area::is_newline(key) && self.is_emptied() => {
+                ReviewEvent::Message("the command is empty; press Esc to restore it")
             }
             KeyCode::Enter if !text_area::is_newline(key) => {
-                self.allow(|command| Decision::Allow { command })
+                self.show_from_start();
+                match (self.whole, self.takes_capital_y()) {
+                    (false, _) => ReviewEvent::Message("scroll to the end before running"),
+                    (true, true) => ReviewEvent::Message(ONLY_CAPITAL_Y),
+                    (true, false) => ReviewEvent::Consumed,
+                }
             }
             KeyCode::Esc => {
-                self.mode = ReviewMode::Deciding;
+                self.leave_entry();
                 ReviewEvent::Consumed
             }
             _ => {
@@ -510,6 +507,41 @@ impl Review {
         }
     }
 
+    /// Returns to the proposal, from its first row.
+    fn show_from_start(&mut self) {
+        self.scroll = 0;
+        self.decide_again();
+    }
+
+    /// Leaves the editor of the command, which becomes the model's again, or of the feedback, which is kept. Returns
+    /// false if neither is open.
+    pub(super) fn leave_entry(&mut self) -> bool {
+        match self.mode {
+            ReviewMode::Editing => {
+                self.restore_proposed();
+                true
+            }
+            ReviewMode::Rejecting => {
+                self.decide_again();
+                true
+            }
+            ReviewMode::Deciding | ReviewMode::ConfirmingSession | ReviewMode::ConfirmingRule => false,
+        }
+    }
+
+    fn restore_proposed(&mut self) {
+        if self.is_edited() {
+            // Undo brings the edit back.
+            text_area::replace(&mut self.area, &self.proposed);
+            if self.is_edited() {
+                // The editor cannot insert all characters of the command.
+                self.area = text_area::area(&self.proposed);
+            }
+            self.scroll = 0;
+        }
+        self.decide_again();
+    }
+
     fn reject(&mut self, key: KeyEvent) -> ReviewEvent {
         match key.code {
             KeyCode::Enter => {
@@ -517,7 +549,7 @@ impl Review {
                 ReviewEvent::Decided(Decision::Reject { reason })
             }
             KeyCode::Esc => {
-                self.mode = ReviewMode::Deciding;
+                self.leave_entry();
                 ReviewEvent::Consumed
             }
             _ if text_area::is_newline(key) => ReviewEvent::Consumed,
@@ -531,7 +563,7 @@ impl Review {
     fn allow(&self, decision: impl FnOnce(Option<String>) -> Decision) -> ReviewEvent {
         let command = self.command();
         if self.is_emptied() {
-            return ReviewEvent::Message("the command is empty; press Esc twice to cancel");
+            return ReviewEvent::Message("the command is empty; press i to edit it");
         }
         ReviewEvent::Decided(decision(self.is_edited().then_some(command)))
     }

@@ -32,7 +32,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         "Proposal",
         &[
             ("Enter", "Run once, exactly as shown (Y if dangerous)"),
-            ("i", "Edit before running"),
+            ("i", "Edit first: Enter ends the edit, Esc discards it"),
             ("e", "Edit in $EDITOR"),
             ("a, a", "Run, and allow for this session (see the card)"),
             ("A", "Always allow this exact command (shows the rule)"),
@@ -44,7 +44,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         "While running",
         &[
             ("Esc", "Stop now"),
-            ("Ctrl+C", "Clear the draft, then stop; press again to quit"),
+            ("Ctrl+C", "Clear draft or edit, then stop; press again to quit"),
             ("Ctrl+P", "Pause after this step, or resume"),
             ("Ctrl+T", "Show the session's terminal"),
         ],

@@ -112,7 +112,7 @@ fn always_does_nothing_if_not_offered() {
     }
     // The rule does not apply to an edited command.
     let mut world = in_review("touch x");
-    world.answers_with('i').types("y").press(KeyCode::Esc).is_read().answers_with('A');
+    world.answers_with('i').types("y").press(KeyCode::Enter).is_read().answers_with('A');
     assert!(world.screen(120, 40).contains("only available for unedited commands"));
     assert!(!has_decided(&world));
 }

@@ -1,11 +1,11 @@
 //! Edited commands: they run only as seen, with their effect and their risk.
 
-use crossterm::event::KeyCode;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::event::{Decision, Event, Input};
 
 use super::keys::{decisions, in_review};
-use super::world::{World, key};
-use crate::app::{Action, ReviewMode, State};
+use super::world::{World, control, key};
+use crate::app::{Action, EditTarget, FLASH_MAX, ReviewMode, State};
 
 #[test]
 fn an_edited_command_runs_only_after_its_effect_was_shown() {
@@ -65,16 +65,74 @@ fn an_edited_command_is_only_allowed_once() {
 #[test]
 fn an_emptied_command_cannot_be_run() {
     let mut world = in_review("x");
-    for (key, mode) in [(KeyCode::Backspace, ReviewMode::Editing), (KeyCode::Esc, ReviewMode::Deciding)] {
-        if mode == ReviewMode::Editing {
-            world.answers_with('i');
+    world.answers_with('i').press(KeyCode::Backspace).press(KeyCode::Enter);
+    assert!(world.screen(100, 24).contains("the command is empty; press Esc to restore it"));
+    for mode in [ReviewMode::Editing, ReviewMode::Deciding] {
+        if mode == ReviewMode::Deciding {
+            let now = world.press(KeyCode::Esc).now;
+            world.app.edited(EditTarget::Proposal, Some(String::new()), now);
         }
-        world.press(key).is_read();
-        assert_eq!(world.app.review().map(|it| it.mode()), Some(mode));
+        assert_eq!(world.passes(FLASH_MAX).is_read().app.review().map(|it| it.mode()), Some(mode));
         let screen = world.screen(100, 24);
         assert!(screen.contains("! empty command: there is nothing to run"), "{screen}");
         assert!(!screen.contains("read-only") && !screen.contains("Enter run"), "{screen}");
     }
+    world.press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty() && world.screen(100, 24).contains("press i to edit it"));
+}
+
+#[test]
+fn escape_and_ctrl_c_discard_an_edit_and_enter_ends_it() {
+    for leave in [key(KeyCode::Esc), control('c')] {
+        let mut world = in_review("touch x");
+        // The last row has the time.
+        let rows = |screen: String| screen.lines().take(23).map(str::to_owned).collect::<Vec<_>>();
+        let card = rows(world.screen(120, 24));
+        world.answers_with('i').types("yz");
+        assert!(world.screen(120, 24).contains("Enter done · Esc discard"));
+        world.key(leave);
+        // A key that comes before the proposal is displayed again answers nothing.
+        world.press(KeyCode::Enter);
+        assert!(decisions(&world).is_empty(), "{leave:?}");
+        assert_eq!(rows(world.is_read().screen(120, 24)), card, "{leave:?}");
+        world.press(KeyCode::Enter);
+        assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{leave:?}");
+    }
+    // An edit that Enter has ended is discarded by the next one; Alt+u brings it back.
+    let mut world = in_review("touch x");
+    world.answers_with('i').types("y").press(KeyCode::Enter).is_read();
+    assert!(world.screen(120, 24).contains("$ touch xy"));
+    world.answers_with('i').press(KeyCode::Esc).is_read();
+    assert!(!world.screen(120, 24).contains("touch xy") && !world.app.review().unwrap().is_edited());
+    world.answers_with('i').key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::ALT));
+    assert!(world.app.review().unwrap().is_edited());
+}
+
+#[test]
+fn enter_in_the_editor_runs_nothing() {
+    let mut world = in_review("touch x");
+    world.answers_with('i').press(KeyCode::Enter).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+    world.is_read().press(KeyCode::Enter);
+    assert_eq!(decisions(&world), [Decision::Allow { command: None }]);
+}
+
+#[test]
+fn ctrl_c_leaves_the_feedback_before_it_stops_the_turn() {
+    let mut world = in_review("touch x");
+    world.answers_with('r').types("not there").key(control('c'));
+    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Deciding));
+    world.key(control('c'));
+    assert!(world.log.iter().any(|event| matches!(event, Event::TurnEnded { .. })));
+    assert!(!world.actions.iter().any(|action| matches!(action, Action::Quit(_))));
+}
+
+#[test]
+fn the_models_command_is_restored_exactly() {
+    let command = "printf 'a\r\n\tb\u{200b}'\r\necho";
+    let mut world = in_review(command);
+    world.answers_with('i').types("x").press(KeyCode::Esc).is_read();
+    assert_eq!(world.app.review().unwrap().command(), command);
 }
 
 #[test]
@@ -109,7 +167,7 @@ fn nothing_on_the_card_moves_when_editing_begins() {
     let before = world.screen(80, 24);
     world.is_read().answers_with('i');
     let after = world.screen(80, 24);
-    assert!(after.contains("Esc done"), "{after}");
+    assert!(after.contains("Esc discard"), "{after}");
     for text in ["Run this?", "$ rm -rf build", "dangerous"] {
         assert_eq!(place(&before, text), place(&after, text), "{text}\n{before}\n{after}");
     }

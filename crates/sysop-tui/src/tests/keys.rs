@@ -117,9 +117,9 @@ fn a_proposal_is_edited_in_place_and_undone() {
         world.key(undo);
     }
     assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("touch xz"));
-    world.press(KeyCode::Esc);
-    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Deciding));
     world.press(KeyCode::Enter);
+    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Deciding));
+    world.is_read().press(KeyCode::Enter);
     assert_eq!(decisions(&world), [Decision::Allow { command: Some("touch xz".to_owned()) }]);
     assert_eq!(running(&world), Some("touch xz"));
 }
