@@ -212,7 +212,7 @@ pub(crate) enum Command {
     Guard(GuardCommand),
     /// Undo what a tool call of a session changed
     #[command(
-        after_help = "Examples:\n  sysop undo 0198c2 --plan    # Show what would be restored\n  sysop undo 0198c2 4\n  \
+        after_help = "Examples:\n  sysop undo --plan           # Show what would be restored\n  sysop undo 0198c2 4\n  \
                             sysop undo 0198c2 4 --yes\n\nCALL is the number of the tool call in the session, from 1. Exit \
                             code 1: something has changed since the call, or the undo failed; 3: the undo needs \
                             approval."
@@ -457,17 +457,17 @@ pub(crate) struct GuardArguments {
 /// `sysop undo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UndoArguments {
-    /// Session id or id prefix
+    /// Session id or id prefix [default: the most recent session]
     #[arg(value_name = "SESSION", value_parser = word)]
-    pub(crate) session: String,
+    pub(crate) session: Option<String>,
     /// Number of the tool call in the session [default: the last one that can be undone]
     #[arg(value_name = "CALL", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) step: Option<u64>,
     /// Show the plan and change nothing
     #[arg(long, conflicts_with = "yes")]
     pub(crate) plan: bool,
-    /// Undo without asking
-    #[arg(long)]
+    /// Undo without asking; needs SESSION
+    #[arg(long, requires = "session")]
     pub(crate) yes: bool,
 }
 
@@ -547,24 +547,24 @@ pub(crate) enum SessionsCommand {
     },
     /// Show the transcript of a session
     Show {
-        /// Session id or id prefix
+        /// Session id or id prefix [default: the most recent session]
         #[arg(value_name = "ID", value_parser = word)]
-        id: String,
+        id: Option<String>,
     },
     /// Export a session as JSON lines or as a document
     Export {
-        /// Session id or id prefix
+        /// Session id or id prefix [default: the most recent session]
         #[arg(value_name = "ID", value_parser = word)]
-        id: String,
+        id: Option<String>,
         /// Output format
         #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
         format: ExportFormat,
     },
     /// Print a report for a ticket: what was asked, done, changed and undone
     Report {
-        /// Session id or id prefix
+        /// Session id or id prefix [default: the most recent session]
         #[arg(value_name = "ID", value_parser = word)]
-        id: String,
+        id: Option<String>,
         /// Output format
         #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
         format: ReportFormat,
@@ -683,7 +683,7 @@ pub(crate) struct PolicyCheckArguments {
     /// Command line: one quoted argument, or a program and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<String>,
-    /// Approval mode [default: from the config]
+    /// Approval mode, as for --approve; a stricter one of the host applies [default: from the config]
     #[arg(long, value_name = "MODE", value_parser = approval_mode())]
     pub(crate) mode: Option<ApprovalMode>,
     /// Shell syntax [default: bash]

@@ -265,23 +265,32 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
     let view =
         DisplayOptions { now: sysop_driver::system_clock().now(), zone: jiff::tz::TimeZone::system(), width };
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let done = match command {
-        SessionsCommand::List { limit, all } => {
-            let rows = sessions::ListRows::of_flags(limit, all);
-            sessions::list(store, rows, &view, &mut out, &mut io::stderr()).await
-        }
-        SessionsCommand::Show { id } => sessions::show(store, &id, &view, &mut out).await,
-        SessionsCommand::Export { id, format } => sessions::export(store, &id, format, &view, &mut out).await,
-        SessionsCommand::Report { id, format } => {
-            let artifacts = artifacts(&settings.folders.data);
-            sessions::write_report(store, &id, format, &artifacts, &view, &mut out).await
-        }
-        SessionsCommand::Delete { id } => {
-            let delete_session = async |id: &SessionId| delete_session(store, &storage, &settings, id).await;
-            sessions::delete(store, &id, delete_session, &mut out).await
+    let named = async |id: Option<String>| match id {
+        Some(id) => Ok(id),
+        None => sessions::most_recent(store).await.map(|id| id.to_string()),
+    };
+    let run = async {
+        match command {
+            SessionsCommand::List { limit, all } => {
+                let rows = sessions::ListRows::of_flags(limit, all);
+                sessions::list(store, rows, &view, &mut out, &mut io::stderr()).await
+            }
+            SessionsCommand::Show { id } => sessions::show(store, &named(id).await?, &view, &mut out).await,
+            SessionsCommand::Export { id, format } => {
+                sessions::export(store, &named(id).await?, format, &view, &mut out).await
+            }
+            SessionsCommand::Report { id, format } => {
+                let artifacts = artifacts(&settings.folders.data);
+                sessions::write_report(store, &named(id).await?, format, &artifacts, &view, &mut out).await
+            }
+            SessionsCommand::Delete { id } => {
+                let delete_session =
+                    async |id: &SessionId| delete_session(store, &storage, &settings, id).await;
+                sessions::delete(store, &id, delete_session, &mut out).await
+            }
         }
     };
-    let done = done.and_then(|()| out.flush().map_err(SessionsError::Io));
+    let done = run.await.and_then(|()| out.flush().map_err(SessionsError::Io));
     storage.close().await;
     match done {
         Ok(()) => Ok(Exit::Done),

@@ -209,7 +209,8 @@ fn approve_command(settings: &Settings, arguments: &ApproveArguments) -> Result<
 }
 
 fn undo(mut flags: GlobalFlags, arguments: UndoArguments) -> Result<Exit> {
-    flags.resume = Some(ResumeTarget::Session(SessionId::new(&arguments.session)));
+    let session = arguments.session.as_deref().map(SessionId::new);
+    flags.resume = Some(session.map_or(ResumeTarget::Latest, ResumeTarget::Session));
     wait_for(commands::undo(load(&flags)?, arguments))
 }
 

@@ -96,7 +96,7 @@ impl fmt::Display for SessionsError {
                     shown.join(", ")
                 )
             }
-            Self::NoneYet => write!(f, "no session to resume; start one with `sysop`"),
+            Self::NoneYet => write!(f, "there is no session yet; start one with `sysop`"),
             Self::Store(error) => error.fmt(f),
             Self::Io(error) => write!(f, "cannot write the output: {error}"),
         }
@@ -129,7 +129,7 @@ pub(crate) async fn resolve_id(store: &dyn Store, text: &str) -> Result<SessionI
     resolve(store, text).await.map(|summary| summary.id)
 }
 
-/// Returns the most recently changed session, for `--resume` without an id.
+/// Returns the most recently changed session, for commands without an id.
 pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, SessionsError> {
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
