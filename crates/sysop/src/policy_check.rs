@@ -10,13 +10,13 @@ use sysop_core::policy::{
 use sysop_core::text::neutralize;
 
 use crate::exit::CommandError;
-use crate::settings::{HostChoice, Settings};
+use crate::settings::{HostChoice, Settings, approve_as_asked};
 
 /// Command to evaluate, and the circumstances in which it would run.
 #[derive(Debug)]
 pub(crate) struct PolicyQuestion {
     pub(crate) command: String,
-    /// Approval mode; `None` uses the configured one.
+    /// Approval mode, as for `--approve`; `None` uses the configured one.
     pub(crate) mode: Option<ApprovalMode>,
     pub(crate) dialect: Dialect,
     /// Working directory; `None` means the root.
@@ -41,7 +41,8 @@ pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<Pol
         HostChoice::Local => sysop_host::survey_here(context, &question.command),
         HostChoice::Ssh(_) | HostChoice::Fleet(_) => Survey::elsewhere(context),
     };
-    let mode = question.mode.unwrap_or_else(|| settings.approve(&settings.host));
+    let asked = question.mode.map(|mode| approve_as_asked(mode, &settings.host));
+    let mode = asked.unwrap_or_else(|| settings.approve(&settings.host));
     let policy = Policy::new(&settings.dangerous_patterns, &settings.deny)
         .with_options(settings.policy_options(&settings.host));
     let assessment = policy.command(mode, &[], &survey, &question.command);

@@ -41,7 +41,9 @@ mod sandbox;
 mod ssh_names;
 
 use hosts::asks_and_denies;
-pub(crate) use hosts::{ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_on, check_canary};
+pub(crate) use hosts::{
+    ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_as_asked, approve_on, check_canary,
+};
 pub(crate) use mcp::McpServer;
 
 /// Settings of one run, typed and validated.

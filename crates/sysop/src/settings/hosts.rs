@@ -494,6 +494,12 @@ pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
     host.targets().iter().map(on).reduce(stricter).unwrap_or(general)
 }
 
+/// Returns the approval mode on these hosts if the user asks for `mode`, which no host loosens.
+pub(crate) fn approve_as_asked(mode: ApprovalMode, host: &HostChoice) -> ApprovalMode {
+    let of_hosts = host.targets().iter().flat_map(|target| [target.approve, target.approve_elsewhere]);
+    of_hosts.flatten().fold(mode, stricter)
+}
+
 fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     let rank = |mode: &ApprovalMode| match mode {
         ApprovalMode::Auto => 0,

@@ -44,6 +44,34 @@ fn check_prints_the_verdict_of_each_mode() {
 }
 
 #[test]
+fn a_hosts_restrictions_hold_under_each_name_and_in_each_list() {
+    let world = World::new().file(
+        CONFIG,
+        "[hosts.prod]\nhost = '10.0.0.9'\napprove = 'never'\n[hosts.db]\n[hosts.web1]\n[hosts.web2]\n\
+         [[policy.rules]]\naction = 'deny'\nmatch = { program = 'touch', host = 'db' }\n\
+         [[policy.rules]]\naction = 'allow'\nmatch = { program = 'make', host = 'web*' }\n",
+    );
+    for (host, command, verdict) in [
+        ("prod", "mkdir a", "deny"),
+        ("10.0.0.9", "mkdir a", "deny"),
+        ("ssh://root@10.0.0.9:2222", "mkdir a", "deny"),
+        ("web1,10.0.0.9", "mkdir a", "deny"),
+        ("web1", "mkdir a", "allow"),
+        ("db", "touch a", "deny"),
+        ("root@db", "touch a", "deny"),
+        ("web1,db", "touch a", "deny"),
+        ("web1,web2", "touch a", "allow"),
+    ] {
+        let answer = check(&world, &["--mode", "auto", "--host", host, command]);
+        assert_eq!(answer["verdict"], verdict, "{host} {command}: {answer}");
+    }
+    for (host, verdict) in [("web1", "allow"), ("web1,web2", "allow"), ("web1,db", "ask")] {
+        let answer = check(&world, &["--mode", "ask", "--host", host, "make"]);
+        assert_eq!(answer["verdict"], verdict, "{host}: {answer}");
+    }
+}
+
+#[test]
 fn rules_are_loaded_checked_and_applied() {
     let world = World::new().file(
         CONFIG,
