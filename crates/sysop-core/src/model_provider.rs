@@ -31,9 +31,14 @@ impl ProviderInfo {
     }
 
     /// Returns the hint for a server that cannot be reached. `source` names the setting with the base URL, if it is known
-    /// and not the config key.
+    /// and not the config key; without it, the address is the provider's own.
     pub fn unreachable_hint(&self, source: Option<&str>) -> String {
-        let Some(source) = source else { return self.unreachable.to_owned() };
+        let Some(source) = source else {
+            return match self.base_url.starts_with("https:") {
+                true => "check the network, DNS and HTTPS_PROXY".to_owned(),
+                false => self.unreachable.to_owned(),
+            };
+        };
         let setting = if self.name == OLLAMA.name { "OLLAMA_HOST" } else { &self.address_setting() };
         self.unreachable.replace(setting, source)
     }
@@ -175,7 +180,8 @@ mod tests {
 
     #[test]
     fn hints_name_the_setting_in_use() {
-        assert_eq!(OPENAI.unreachable_hint(None), OPENAI.unreachable);
+        assert_eq!(OPENAI.unreachable_hint(None), "check the network, DNS and HTTPS_PROXY");
+        assert_eq!(OLLAMA.unreachable_hint(None), OLLAMA.unreachable);
         assert_eq!(
             OPENAI.unreachable_hint(Some("LLM_BASE_URL")),
             "check that the server is running, and LLM_BASE_URL"

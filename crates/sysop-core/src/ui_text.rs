@@ -431,6 +431,12 @@ pub fn way_to_approve(plan: &Proposal) -> String {
     if call.name == UNDO_TOOL {
         return "use --yes or run interactively".to_owned();
     }
+    if plan.terms.people > 1 {
+        return format!(
+            "{} people must allow this call: run it in a session of `sysop serve`",
+            plan.terms.people
+        );
+    }
     if plan.risk.class.always_asks() {
         return "run interactively: this call needs approval in every mode".to_owned();
     }
@@ -446,7 +452,10 @@ pub fn way_to_approve(plan: &Proposal) -> String {
         None if plan.risk.class == RiskClass::Opaque => {
             "run interactively, or allow the command with a rule in `[[policy.rules]]`".to_owned()
         }
-        None => "use --approve auto or run interactively".to_owned(),
+        None => {
+            "run interactively, or allow the command with a rule in `[[policy.rules]]` or with --approve auto"
+                .to_owned()
+        }
     }
 }
 

@@ -32,6 +32,9 @@ pub(crate) async fn check_host(settings: &Settings, host: &HostChoice) -> Result
     match found {
         Ok(Err(_)) => {
             let next = match suggestion(settings, &target.destination) {
+                Some(meant) if meant == target.destination => format!(
+                    "ssh cannot resolve it; set `host` in [hosts.{meant}], or add it to ~/.ssh/config"
+                ),
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => "check the spelling, or use an IP address".to_owned(),
             };

@@ -55,7 +55,10 @@ fn the_way_to_approve_helps_in_every_mode() {
         let transcript = live(&[open(), started(1, "go").into(), event.into()]);
         ui_text::way_to_approve(transcript.plan(&call.id).expect("the call is shown"))
     };
-    assert_eq!(hint(RiskClass::Changes), "use --approve auto or run interactively");
+    assert_eq!(
+        hint(RiskClass::Changes),
+        "run interactively, or allow the command with a rule in `[[policy.rules]]` or with --approve auto"
+    );
     let rule = "run interactively, or allow the command with a rule in `[[policy.rules]]`";
     assert_eq!(hint(RiskClass::Opaque), rule, "`auto` asks about unknown effects, too");
     assert_eq!(hint(RiskClass::Dangerous), "run interactively: this call needs approval in every mode");
