@@ -83,7 +83,7 @@ pub enum ServerMessage {
         /// `hello`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last_seq: Option<Seq>,
-        /// The user who opened the session; omitted if sysop 0.1.0 opened the session.
+        /// The user who opened the session; omitted if the log does not name one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opened_by: Option<String>,
     },

@@ -8,18 +8,23 @@ use crate::risk::RiskClass;
 
 const INTRODUCTION: &str = "# Programs that sysop knows
 
-The policy judges commands by this table of programs, subcommands, options and operands. It is generated from
-`crates/sysop-shell/programs/*.txt`; do not edit it by hand. After changing those files, run
-`UPDATE=1 cargo test -p sysop-shell the_documentation_of_the_table_is_up_to_date`.
+The policy judges commands by this table of programs, subcommands, options and operands. To see what it says about one
+command, run `sysop policy check 'COMMAND'`.
 
 An unlisted program counts as a plain change: `auto` runs it, `ask` asks, `never` denies it. So does a listed program with
 an unlisted option or operand. For programs marked *verbs*, an unlisted subcommand is opaque, and `auto` asks as well. Long
 options may be abbreviated to a unique prefix.
 
 Classes: `read_only` only reads; `reads_remote` reads, and uses the network or resolves names; `changes` makes changes; `opaque` has
-effects that its text does not show; `reads_secret`, `dangerous` and `lockout` always ask. \"Options\" lists options that raise
-the class of a call, or change it (\"then\") if the rest of the call is understood. \"Session\" is what \"allow for this
-session\" covers: any understood call of that kind, or only this exact command.
+effects that its text does not show; `reads_secret`, `dangerous` and `lockout` always ask.
+
+The columns: *operands* are those that a call may have (`text`, or paths that it reads, writes or fills with files; `*` any
+number, `+` at least one). *options* are those that it may have. *with* lists options that raise the class, or change it
+(\"then\") if the rest of the call is understood. *session* is what \"allow for this session\" covers: any understood call of
+that kind (`any`), or only this exact command (`this`).
+
+The table is generated from `crates/sysop-shell/programs/*.txt`; do not edit it by hand. After changing those files, run
+`UPDATE=1 cargo test -p sysop-shell the_documentation_of_the_table_is_up_to_date`.
 ";
 
 pub(super) fn page(table: &Table) -> String {
