@@ -344,6 +344,10 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             ReviewMode::ConfirmingRule if !review.is_read() => vec!["Enter more", "Esc back"],
             ReviewMode::ConfirmingRule => vec!["Enter save and run", "Esc back"],
         };
+        if review.is_long() && review.is_answering() && app.composer().is_empty() {
+            hints.insert(1, "PgUp/PgDn scroll");
+            hints.push("Home/End first, last page");
+        }
         hints.retain(|hint| match *hint {
             "a session" => review.has_session_grant(),
             "A always" => review.offered_rule().is_some(),

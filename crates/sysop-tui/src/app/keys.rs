@@ -211,6 +211,14 @@ impl App {
         if self.overlay.is_some() {
             return None;
         }
+        // Home and End move the cursor while a draft is being written.
+        let is_for_card = key.modifiers.is_empty()
+            && self.question_prompt.is_none()
+            && self.focus == Focus::Box
+            && (self.next.is_empty() || matches!(key.code, KeyCode::PageUp | KeyCode::PageDown));
+        if is_for_card && self.review.as_mut().is_some_and(|review| review.scroll_key(key.code)) {
+            return Some(Vec::new());
+        }
         match (key.code, key.modifiers) {
             (KeyCode::PageUp, _) => self.history.scroll(Scroll::PageUp),
             (KeyCode::PageDown, _) => self.history.scroll(Scroll::PageDown),

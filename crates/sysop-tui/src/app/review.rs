@@ -50,7 +50,10 @@ pub struct Review {
     scroll: u16,
     /// Number of rows below the visible ones; set when the pane is drawn.
     below: u16,
+    /// Number of rows, of visible rows, and of rows from the first that were displayed without a gap.
+    rows: u16,
     page: u16,
+    seen: u16,
     /// Rows above the command in the pane, and the width of the command in columns; set when the pane is drawn.
     command_place: (usize, u16),
     /// True if the whole command is visible in the editor.
@@ -118,7 +121,9 @@ impl Review {
             held: None,
             scroll: 0,
             below: 0,
+            rows: 0,
             page: 1,
+            seen: 0,
             command_place: (0, 1),
             whole: true,
             previewed: plan.command.clone(),
@@ -220,16 +225,41 @@ impl Review {
         self.scroll
     }
 
-    /// Returns true if the last row has been displayed.
+    /// Returns true if the last row is displayed, and all rows before have been.
     pub fn is_read(&self) -> bool {
-        self.below == 0
+        self.below == 0 && self.seen >= self.rows
+    }
+
+    /// Returns true if the rows do not fit in the pane.
+    pub fn is_long(&self) -> bool {
+        self.rows > self.page
+    }
+
+    /// Scrolls a proposal or rule that does not fit. Returns false if the key does not scroll.
+    pub(super) fn scroll_key(&mut self, code: KeyCode) -> bool {
+        if !self.is_answering() || !self.is_long() {
+            return false;
+        }
+        let end = self.rows.saturating_sub(self.page);
+        self.scroll = match code {
+            KeyCode::PageUp => self.scroll.saturating_sub(self.page),
+            KeyCode::PageDown => self.scroll.saturating_add(self.page).min(end),
+            KeyCode::Home => 0,
+            KeyCode::End => end,
+            _ => return false,
+        };
+        true
     }
 
     /// Records the total number of rows and the number of visible rows (`page`). Returns the first row to draw.
     pub fn set_viewport(&mut self, rows: u16, page: u16) -> u16 {
         self.scroll = self.scroll.min(rows.saturating_sub(page));
-        self.page = page.max(1);
-        self.below = rows.saturating_sub(self.scroll + page);
+        (self.rows, self.page) = (rows, page.max(1));
+        self.below = rows.saturating_sub(self.scroll.saturating_add(page));
+        if self.scroll <= self.seen {
+            self.seen = self.seen.max(rows - self.below);
+        }
+        self.seen = self.seen.min(rows);
         self.scroll
     }
 
@@ -252,6 +282,7 @@ impl Review {
     pub(super) fn edited(&mut self, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
         text_area::replace(&mut self.area, &text_area::strip_invisible(text));
+        (self.scroll, self.seen) = (0, 0);
     }
 
     pub(super) fn paste(&mut self, text: &str) {
@@ -311,7 +342,7 @@ impl Review {
     }
 
     /// Returns true if a single key is an answer.
-    pub(super) fn is_answering(&self) -> bool {
+    pub fn is_answering(&self) -> bool {
         match self.mode {
             ReviewMode::Deciding | ReviewMode::ConfirmingSession | ReviewMode::ConfirmingRule => true,
             ReviewMode::Editing | ReviewMode::Rejecting => false,
@@ -344,7 +375,10 @@ impl Review {
     /// Returns to the proposal, which the user has read, because a message is being written that begins with `letter`. No
     /// key but the Enter that sends the message answers the proposal.
     fn begin_message(&mut self, letter: char) -> ReviewEvent {
-        (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::over());
+        if self.mode == ReviewMode::ConfirmingRule {
+            (self.scroll, self.seen) = (0, 0);
+        }
+        (self.mode, self.debounce) = (ReviewMode::Deciding, KeyDebounce::over());
         ReviewEvent::Typed(letter)
     }
 
@@ -353,7 +387,7 @@ impl Review {
             return ReviewEvent::Consumed;
         }
         match key.code {
-            KeyCode::Enter | KeyCode::Char('a' | 'A' | 'Y' | ' ') if !self.is_read() => self.down(self.page),
+            KeyCode::Enter | KeyCode::Char('a' | 'A' | 'Y' | ' ') if !self.is_read() => self.next_page(),
             KeyCode::Enter if self.takes_capital_y() => ReviewEvent::Message(ONLY_CAPITAL_Y),
             KeyCode::Char(SESSION_KEY) if self.is_edited() && !self.class.always_asks() => {
                 ReviewEvent::Message(EDITED_ONCE_ONLY)
@@ -417,7 +451,8 @@ impl Review {
         if self.offered.is_none() {
             return ReviewEvent::Message(RULE_IS_LOOKED_UP);
         }
-        (self.mode, self.scroll, self.debounce) = (ReviewMode::ConfirmingRule, 0, KeyDebounce::default());
+        self.show_from_start();
+        self.mode = ReviewMode::ConfirmingRule;
         ReviewEvent::Consumed
     }
 
@@ -426,7 +461,7 @@ impl Review {
             return ReviewEvent::Consumed;
         }
         match key.code {
-            KeyCode::Enter if !self.is_read() => self.down(self.page),
+            KeyCode::Enter if !self.is_read() => self.next_page(),
             KeyCode::Enter => match self.offered_rule() {
                 Some(offered) => ReviewEvent::AllowedAlways(offered.clone()),
                 None => ReviewEvent::Message(RULE_IS_FOR_PROPOSED),
@@ -446,6 +481,15 @@ impl Review {
             KeyCode::Char(_) => self.begin_message(RULE_KEY),
             _ => ReviewEvent::Consumed,
         }
+    }
+
+    /// Scrolls down a page, or back to the first row that has not been displayed.
+    fn next_page(&mut self) -> ReviewEvent {
+        if self.scroll > self.seen {
+            self.scroll = self.seen;
+            return ReviewEvent::Consumed;
+        }
+        self.down(self.page)
     }
 
     fn down(&mut self, rows: u16) -> ReviewEvent {
@@ -509,7 +553,7 @@ impl Review {
 
     /// Returns to the proposal, from its first row.
     fn show_from_start(&mut self) {
-        self.scroll = 0;
+        (self.scroll, self.seen) = (0, 0);
         self.decide_again();
     }
 
@@ -537,7 +581,7 @@ impl Review {
                 // The editor cannot insert all characters of the command.
                 self.area = text_area::area(&self.proposed);
             }
-            self.scroll = 0;
+            return self.show_from_start();
         }
         self.decide_again();
     }

@@ -37,6 +37,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("a, a", "Run, and allow for this session (see the card)"),
             ("A", "Always allow this exact command (shows the rule)"),
             ("r, or a message", "Reject with feedback for the model"),
+            ("PgUp PgDn, Home End", "Scroll a proposal that does not fit"),
             ("Esc", "Cancel the turn"),
         ],
     ),

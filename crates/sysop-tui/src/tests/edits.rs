@@ -5,7 +5,7 @@ use sysop_core::event::{Decision, Event, Input};
 
 use super::keys::{decisions, in_review};
 use super::world::{World, control, key};
-use crate::app::{Action, EditTarget, FLASH_MAX, ReviewMode, State};
+use crate::app::{Action, EditTarget, FLASH_MAX, KEY_DEBOUNCE, ReviewMode, State};
 
 #[test]
 fn an_edited_command_runs_only_after_its_effect_was_shown() {
@@ -215,4 +215,43 @@ fn editing_a_long_command_begins_on_the_page_that_was_shown() {
     world.types("x");
     let command = world.app.review().expect("a review").command();
     assert!(command.contains(&format!("touch file{last}x\n")), "the cursor is on that line: {command}");
+}
+
+#[test]
+fn page_and_end_keys_scroll_a_long_proposal() {
+    let mut world = in_review(&long_command(60));
+    let title = |world: &mut World| {
+        let screen = world.screen(120, 24);
+        screen.lines().find(|line| line.contains("Run this?")).expect("a title").to_owned()
+    };
+    let first = title(&mut world);
+    let screen = world.is_read().screen(120, 24);
+    assert!(screen.contains("Enter more · PgUp/PgDn scroll") && screen.contains("Home/End"), "{screen}");
+    assert!(title(world.press(KeyCode::PageDown)) != first, "{first}");
+    assert_eq!(title(world.press(KeyCode::PageUp)), first);
+    // The pages between were not displayed, so that Enter goes to the first of them.
+    assert!(world.press(KeyCode::End).screen(120, 24).contains("touch file60"));
+    world.is_read();
+    world.frame(120, 24);
+    assert!(world.screen(120, 24).contains("Enter more"));
+    let mut pages = 0;
+    while world.app.review().is_some() {
+        world.press(KeyCode::Enter).passes(KEY_DEBOUNCE);
+        world.frame(120, 24);
+        pages += 1;
+    }
+    assert!(pages > 3 && decisions(&world).len() == 1, "{pages}");
+    // All was displayed, so that the last page can be answered after a look at the first one.
+    let mut world = in_review(&long_command(60));
+    for code in [KeyCode::PageDown; 9].into_iter().chain([KeyCode::Home, KeyCode::End]) {
+        world.press(code);
+        world.frame(120, 24);
+    }
+    assert!(world.press(KeyCode::Enter).app.review().is_none());
+    // In a draft, Home and End move the cursor, and a short proposal leaves the keys to the history.
+    let mut world = in_review(&long_command(60));
+    let first = title(&mut world);
+    world.types("bc").press(KeyCode::Home).types("a").press(KeyCode::End).types("d");
+    assert_eq!((world.app.composer().text().as_str(), title(&mut world)), ("abcd", first));
+    assert!(!in_review("touch x").screen(120, 24).contains("PgUp/PgDn"));
 }
