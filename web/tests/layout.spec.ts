@@ -3,6 +3,7 @@ import type { Locator, Page } from "@playwright/test";
 import { call, expect, say, test, visit } from "./fixtures";
 
 const PHONE = { width: 390, height: 844 };
+const SMALL = { width: 360, height: 640 };
 
 /** Waits until nothing is wider than its place: neither the page nor the element, whose text may be cut by ellipsis. */
 async function fits(page: Page, element: Locator): Promise<void> {
@@ -266,4 +267,82 @@ test("a host whose description is its name is listed once in the dialog", async 
   await person.button("New session").first().click();
   const dialog = page.getByRole("dialog", { name: "New session" });
   await expect(dialog.getByRole("button", { name: "web2" })).toHaveText("web2");
+});
+
+/** Wipes a disk at its end, below what a phone shows. */
+const LONG_COMMAND = [
+  "for host in web1 web2 web3; do",
+  '  ssh "$host" "sudo systemctl stop app && sudo rm -rf /srv/app/releases/2024-* && sudo systemctl start app"',
+  "done",
+  ...Array.from({ length: 12 }, (_, at) => `echo "step ${at} of the release"`),
+  "rm -rf gone",
+].join("\n");
+
+for (const [name, viewport] of [
+  ["on its side", { width: 844, height: 390 }],
+  ["that is small", SMALL],
+] as const) {
+  test(`a phone ${name} shows a long command before it runs`, async ({ browser, serve }) => {
+    const context = await browser.newContext({ viewport, hasTouch: true, isMobile: true });
+    const page = await context.newPage();
+    const server = await serve({
+      script: {
+        "tidy it": [call("bash", { command: LONG_COMMAND, reason: "Old. ".repeat(60) }), say("Tidy.")],
+      },
+    });
+    const person = await visit(page, server, await server.session());
+    await person.says("tidy it");
+    const run = person.review.getByRole("button", { name: "Read to the end" });
+    await expect(run).toBeDisabled();
+    await person.review.press("Shift+Y");
+    await expect(run).toBeDisabled();
+    const answers = await person.review.locator("footer").boundingBox();
+    const command = await person.review.locator("#review-what").boundingBox();
+    if (!answers || !command) throw new Error("neither is shown");
+    // At least two lines of it are above the answers, of which all have one row.
+    expect(answers.y - command.y).toBeGreaterThan(40);
+    expect(answers.height).toBeLessThan(70);
+    expect(answers.y + answers.height).toBeLessThanOrEqual(viewport.height);
+    const cue = person.review.getByRole("button", { name: /\d+ more lines?/ });
+    await expect(cue).toBeInViewport();
+    await expect(async () => {
+      if (await cue.isVisible()) await cue.click({ timeout: 500 });
+      await expect(person.review.getByRole("button", { name: /^Run/ })).toBeEnabled({ timeout: 500 });
+    }).toPass();
+    await expect(person.review.getByText("rm -rf gone").first()).toBeInViewport();
+    await context.close();
+  });
+}
+
+test("a phone on its side shows the command for several hosts, and the prompt on request", async ({
+  browser,
+  serve,
+  sshd,
+}) => {
+  const context = await browser.newContext({
+    viewport: { width: 844, height: 390 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  const page = await context.newPage();
+  const far = await sshd("", "web1 web2");
+  const server = await serve({
+    env: { SYSOP_SSH_CONFIG: far.config },
+    script: { "restart it": [call("bash", { command: "touch made" }), say("Done.")] },
+  });
+  const person = await visit(page, server, await server.session({ host: "web1,web2", root: far.home }));
+  await person.says("restart it");
+  const command = person.review.locator("#review-what");
+  await expect(command).toHaveText("touch made");
+  await expect(command).toBeInViewport({ ratio: 1 });
+  const [what, answers] = [await command.boundingBox(), await person.review.locator("footer").boundingBox()];
+  expect((what?.y ?? 0) + (what?.height ?? 0)).toBeLessThanOrEqual(answers?.y ?? 0);
+  await person.review.press("Escape");
+  await expect(person.prompt).toBeFocused();
+  await expect(person.prompt).toBeInViewport({ ratio: 1 });
+  // The terminal has the other half of the page.
+  await person.button("Hosts").click();
+  await expect(page.getByRole("region", { name: "Hosts", exact: true })).toBeVisible();
+  await expect(person.review).toBeHidden();
+  await context.close();
 });

@@ -24,7 +24,9 @@ import { useTheme } from "./theme";
 import { Welcome } from "./Welcome";
 
 /** Below this width, only one half is visible at a time. */
-const NARROW = "(max-width: 760px)";
+const NARROW = "(max-width: 760px), (max-width: 960px) and (max-height: 500px)";
+/** Below this height, a button of the header switches between the halves, which otherwise have a row. */
+const LOW = "(max-height: 500px)";
 /** Below this width, the session list is an overlay. */
 const TIGHT = "(max-width: 1180px)";
 /** Matches touch screens, whose keyboard would cover a conversation that is opened to be read. */
@@ -44,6 +46,7 @@ export function App({ sessions, sessionList }: Props) {
   const [preferences, set] = usePreferences();
   const theme = useTheme(preferences.theme);
   const narrow = useMedia(NARROW);
+  const low = useMedia(LOW);
   const tight = useMedia(TIGHT);
   const [listed, setListed] = useState(() => tabs.open.length === 0 && !matchMedia(TIGHT).matches);
   /** Number of times that the user asked for the list, which then takes the focus. */
@@ -159,15 +162,16 @@ export function App({ sessions, sessionList }: Props) {
           >
             <Icon name="search" /> <span>Commands</span> <kbd>F1</kbd>
           </button>
-          {active && !narrow && (
+          {active && (!narrow || low) && (
             <button
               type="button"
               className="terminal-button"
-              aria-pressed={!terminalHidden}
+              aria-pressed={narrow ? half === "left" : !terminalHidden}
               title="Show or hide the terminal (Alt+T)"
               onClick={toggleTerminal}
             >
-              <Icon name="terminal" /> {leftName}
+              <Icon name="terminal" /> <span className="word">{leftName}</span>
+              {narrow && half === "left" && <PendingBadge key={active.id} store={active} />}
             </button>
           )}
           <button
@@ -187,7 +191,7 @@ export function App({ sessions, sessionList }: Props) {
             closeTab={() => sessions.closeTab(active.id)}
           />
         )}
-        {narrow && active && (
+        {narrow && !low && active && (
           <nav className="halves" aria-label="View">
             <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
               {leftName}

@@ -1,11 +1,12 @@
 /** Approval card: command, host, risk and answers; operable by keyboard. */
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
-import { useNow } from "../app/hooks";
+import { useMedia, useNow } from "../app/hooks";
 import { useName } from "../app/me";
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { SafeText } from "../text/Code";
+import { CodeSpans } from "../text/CodeSpans";
 import { editOf, showsArgument } from "../text/file-edit";
 import {
   approvalWords,
@@ -19,10 +20,17 @@ import {
   riskLabel,
   undoneWhat,
 } from "../text/labels";
-import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
+import {
+  confusableCharacters,
+  neutralize,
+  neutralizeLine,
+  oneLine,
+  stripInvisible,
+} from "../text/neutralize";
 import { CommandText, groupedFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
-import { previewLine } from "./preview-line";
+import { isUnknown, previewLine } from "./preview-line";
+import { ReadToEnd, scrollByKey } from "./ReadToEnd";
 
 /**
  * Time that the button must have had the focus before Enter counts, so that an Enter meant for something else is
@@ -33,6 +41,8 @@ export const ENTER_AFTER_MS = 300;
 const PREVIEW_AFTER_MS = 500;
 /** Time after which an unanswered request for a preview is repeated. */
 const PREVIEW_AGAIN_MS = 12_000;
+/** Matches windows in which the widest answer scrolls with the card, so that the others leave room to the command. */
+const LOW = "(max-height: 700px)";
 
 type Stage = "ask" | "edit" | "reject" | "always";
 
@@ -43,7 +53,6 @@ interface Props {
   online: boolean;
   /** True if this tab answered and the server has not yet confirmed. */
   sent: boolean;
-  /** Returns the focus to the composer. */
   /** Gives the focus to the prompt. */
   leave(): void;
   /** Gives the focus to the prompt unless it has a draft, which another Enter would send. */
@@ -52,6 +61,8 @@ interface Props {
 
 export function ApprovalCard({ store, step, host, online, sent, leave, done }: Props) {
   const card = useRef<HTMLElement>(null);
+  const body = useRef<HTMLDivElement>(null);
+  const low = useMedia(LOW);
   const nameOf = useName();
   const editable = step.effect === "command";
   const [kept] = useState(() => (editable ? storage.editedCommand(store.id, step.call) : undefined));
@@ -61,6 +72,8 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
   /** Text of an edit that the user left, for the next one. */
   const leftEdit = useRef<string | undefined>(undefined);
   const since = useRef(Number.POSITIVE_INFINITY);
+  /** True once the end of the proposal has been in view, undefined until that is known. */
+  const [read, setRead] = useState<boolean>();
   const disabled = !online || sent;
   const { question, yes } = approvalWords(step);
   const isUndo = step.tool === "undo";
@@ -94,10 +107,14 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
     };
   }, [text, known, editable, online, store, step.call]);
 
+  // A harmless change of a file may be applied unread: its header tells what it is, but a command has only its text.
+  const mustRead = stage !== "edit" && (editable || careful);
+  const locked = disabled || (mustRead && !read);
+  const unread = mustRead && read === false;
   // A call is undone once.
   const covered = asksAlways(step.risk) || isUndo ? undefined : step.covers;
   const allow = (decision: "allow" | "allow_session" | "allow_always") => {
-    if (disabled) return;
+    if (locked) return;
     store.decide(step.call, decision);
     // The card, which has the focus, goes. On a touch screen, the focus would open the keyboard.
     if (!matchMedia("(pointer: coarse)").matches) done();
@@ -149,6 +166,10 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
     }
     if (stage === "always") return; // a rule is written by its button only
     if (event.target !== card.current) return; // its buttons and fields have keys of their own
+    if (scrollByKey(body.current, event.key)) {
+      event.preventDefault();
+      return;
+    }
     const held = performance.now() - since.current >= ENTER_AFTER_MS && !event.repeat;
     const act = { [careful ? "Y" : "Enter"]: run, r: reject, e: edit, Escape: leave }[event.key];
     if (!act) return;
@@ -168,6 +189,20 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
     }
   };
 
+  const sessionAnswer = covered && (
+    <button
+      type="button"
+      disabled={locked}
+      onClick={allowSession}
+      className="session"
+      title={`Allow for this session: ${plainPhrase(covers(covered))}`}
+    >
+      Allow for session
+      <small>
+        <Phrase phrase={coversShown(covered, step.proposal)} />
+      </small>
+    </button>
+  );
   const doubtful = confusableCharacters(edited ? text : step.proposal);
   return (
     <section
@@ -182,98 +217,108 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
         if (event.target === card.current) since.current = performance.now();
       }}
     >
-      <header>
-        <strong>{isUndo ? <UndoQuestion step={step} /> : `${question}?`}</strong>
-        {edited && !known ? (
-          <span className="risk pending">assessing the edit…</span>
+      <div className="card-body" ref={body}>
+        <header>
+          <strong>{isUndo ? <UndoQuestion step={step} /> : `${question}?`}</strong>
+          {edited && !known ? (
+            <span className="risk pending">assessing the edit…</span>
+          ) : (
+            <span className={`risk ${risk ?? "changes"}`}>{riskLabel(risk ?? "changes")}</span>
+          )}
+          <span className="host" title="Host">
+            on {hostLabel(host)}
+          </span>
+          {!isUndo && <code className="tool">{neutralizeLine(step.tool)}</code>}
+        </header>
+        {step.askedBy !== undefined && <p className="meta">{originLabel(step, nameOf)}</p>}
+        {step.reason && <p className="why">{neutralize(step.reason)}</p>}
+        {stage === "edit" ? (
+          <textarea
+            className="field"
+            aria-label="Edited command"
+            value={text}
+            rows={Math.min(8, text.split("\n").length + 1)}
+            spellCheck="false"
+            autoCapitalize="off"
+            autoComplete="off"
+            ref={focusEnd}
+            onChange={(event) => write(event.target.value)}
+            onKeyDown={fieldKeys}
+          />
         ) : (
-          <span className={`risk ${risk ?? "changes"}`}>{riskLabel(risk ?? "changes")}</span>
+          <ReadToEnd read={(toEnd) => setRead((before) => before || toEnd)}>
+            {isUndo ? (
+              <Preview lines={step.preview} id="review-what" />
+            ) : (
+              <>
+                {!fileEdit && (
+                  <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
+                    <CommandText text={step.proposal} findings={step.findings} />
+                  </pre>
+                )}
+                <Arguments step={step} />
+              </>
+            )}
+          </ReadToEnd>
         )}
-        <span className="host" title="Host">
-          on {hostLabel(host)}
-        </span>
-        {!isUndo && <code className="tool">{neutralizeLine(step.tool)}</code>}
-      </header>
-      {step.askedBy !== undefined && <p className="meta">{originLabel(step, nameOf)}</p>}
-      {step.reason && <p className="why">{neutralize(step.reason)}</p>}
-      {stage === "edit" ? (
-        <textarea
-          className="field"
-          aria-label="Edited command"
-          value={text}
-          rows={Math.min(8, text.split("\n").length + 1)}
-          spellCheck="false"
-          autoCapitalize="off"
-          autoComplete="off"
-          ref={focusEnd}
-          onChange={(event) => write(event.target.value)}
-          onKeyDown={fieldKeys}
-        />
-      ) : (
-        !fileEdit &&
-        !isUndo && (
-          <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
-            <CommandText text={step.proposal} findings={step.findings} />
-          </pre>
-        )
-      )}
-      {assessed && <Preview lines={assessed.preview} id={isUndo ? "review-what" : undefined} />}
-      {isUndo && (
-        <details className="details">
-          <summary>Details</summary>
-          <Arguments step={step} />
-        </details>
-      )}
-      {stage !== "edit" && !isUndo && <Arguments step={step} />}
-      {findings.length > 0 && (
-        <ul className="findings">
-          {groupedFindings(edited ? text : step.proposal, findings).map(({ text, whys, class: risk }) => (
-            <li key={text} className={text ? risk : `${risk} whole`}>
-              {text && <code title={neutralizeLine(text)}>{neutralizeLine(text)}</code>}{" "}
-              <span>{whys.map(neutralizeLine).join("; ")}</span>
-            </li>
-          ))}
-        </ul>
-      )}
-      <Terms step={step} />
-      {stage !== "edit" && step.guardSeconds !== undefined && (
-        <p className="meta guarded">
-          Guarded: rolls back by itself after {step.guardSeconds} s unless a fresh login works.
-        </p>
-      )}
-      {doubtful.length > 0 && <p className="warning">Look-alike letters: {doubtful.join(", ")}</p>}
-      {stage === "edit" && (
-        <p className="meta">
-          Runs the edited command. The model is told about the edit. {several ? "Enter" : "Shift+Enter"}{" "}
-          starts a new line.
-        </p>
-      )}
-      {stage === "reject" && (
-        <input
-          className="field"
-          aria-label="Reason for the model (optional)"
-          placeholder="Reason (optional)"
-          value={reason}
-          ref={focusEnd}
-          onChange={(event) => setReason(event.target.value)}
-          onKeyDown={fieldKeys}
-        />
-      )}
-      {stage === "always" && step.rule && (
-        <section className="rule" aria-label="Rule to save">
-          <p className="meta">
-            Runs the command, and always allows it with this rule. Saved to{" "}
-            <code>{neutralizeLine(step.rule.file)}</code> on the server.
+        {assessed && !isUndo && <Preview lines={assessed.preview} />}
+        {isUndo && (
+          <details className="details">
+            <summary>Details</summary>
+            <Arguments step={step} />
+          </details>
+        )}
+        {findings.length > 0 && (
+          <ul className="findings">
+            {groupedFindings(edited ? text : step.proposal, findings).map(({ text, whys, class: risk }) => (
+              <li key={text} className={text ? risk : `${risk} whole`}>
+                {text && <code title={neutralizeLine(text)}>{neutralizeLine(text)}</code>}{" "}
+                <span>{whys.map(neutralizeLine).join("; ")}</span>
+              </li>
+            ))}
+          </ul>
+        )}
+        <Terms step={step} />
+        {stage !== "edit" && step.guardSeconds !== undefined && (
+          <p className="meta guarded">
+            Guarded: rolls back by itself after {step.guardSeconds} s unless a fresh login works.
           </p>
-          <pre className="what" tabIndex={0} ref={focusOnce}>
-            <SafeText text={step.rule.toml} />
-          </pre>
-        </section>
-      )}
+        )}
+        {doubtful.length > 0 && <p className="warning">Look-alike letters: {doubtful.join(", ")}</p>}
+        {stage === "edit" && (
+          <p className="meta">
+            Runs the edited command. The model is told about the edit. {several ? "Enter" : "Shift+Enter"}{" "}
+            starts a new line.
+          </p>
+        )}
+        {stage === "reject" && (
+          <input
+            className="field"
+            aria-label="Reason for the model (optional)"
+            placeholder="Reason (optional)"
+            value={reason}
+            ref={focusEnd}
+            onChange={(event) => setReason(event.target.value)}
+            onKeyDown={fieldKeys}
+          />
+        )}
+        {stage === "always" && step.rule && (
+          <section className="rule" aria-label="Rule to save">
+            <p className="meta">
+              Runs the command, and always allows it with this rule. Saved to{" "}
+              <code>{neutralizeLine(step.rule.file)}</code> on the server.
+            </p>
+            <pre className="what" tabIndex={0} ref={focusOnce}>
+              <SafeText text={step.rule.toml} />
+            </pre>
+          </section>
+        )}
+        {low && stage === "ask" && sessionAnswer}
+      </div>
       <footer>
         {stage === "always" && (
           <>
-            <button type="button" className="primary" disabled={disabled} onClick={always}>
+            <button type="button" className="primary" disabled={locked} onClick={always}>
               Save this rule
             </button>
             <button type="button" onClick={back}>
@@ -286,10 +331,17 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
             <button
               type="button"
               className={careful ? "danger" : "primary"}
-              disabled={disabled}
+              disabled={locked}
+              title={unread ? "Read the command to its end to run it" : undefined}
               onClick={run}
             >
-              {yes} <kbd>{careful ? "Y" : "Enter"}</kbd>
+              {unread ? (
+                "Read to the end"
+              ) : (
+                <>
+                  {yes} <kbd>{careful ? "Y" : "Enter"}</kbd>
+                </>
+              )}
             </button>
             {editable && (
               <button type="button" disabled={disabled} onClick={edit}>
@@ -299,22 +351,9 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
             <button type="button" disabled={disabled} onClick={reject}>
               Reject <kbd>r</kbd>
             </button>
-            {covered && (
-              <button
-                type="button"
-                disabled={disabled}
-                onClick={allowSession}
-                className="session"
-                title={`Allow for this session: ${plainPhrase(covers(covered))}`}
-              >
-                Allow for session
-                <small>
-                  <Phrase phrase={coversShown(covered, step.proposal)} />
-                </small>
-              </button>
-            )}
+            {!low && sessionAnswer}
             {step.rule && (
-              <button type="button" disabled={disabled} onClick={() => setStage("always")}>
+              <button type="button" disabled={locked} onClick={() => setStage("always")}>
                 Always…
               </button>
             )}
@@ -380,7 +419,7 @@ function Terms({ step }: { step: Step }) {
 }
 
 /** Effect preview of the call. Its text comes from the host. */
-function Preview({ lines, id }: { lines: readonly string[]; id: string | undefined }) {
+function Preview({ lines, id }: { lines: readonly string[]; id?: string }) {
   const first = lines.findIndex((line) => line.startsWith("@@ ") || line.startsWith("--- "));
   const cut = first < 0 ? lines.length : first;
   const summary = lines.slice(0, cut).map(previewLine).filter(Boolean);
@@ -389,7 +428,9 @@ function Preview({ lines, id }: { lines: readonly string[]; id: string | undefin
     <section id={id} className="effect" aria-label="Effect preview" role="status">
       {summary.map((line, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: equal lines may follow each other, and lines keep their order
-        <p key={at}>{neutralizeLine(line)}</p>
+        <p key={at} className={isUnknown(line) ? "meta" : undefined}>
+          <CodeSpans text={oneLine(line)} />
+        </p>
       ))}
       {cut < lines.length && (
         <pre className="what" tabIndex={0}>

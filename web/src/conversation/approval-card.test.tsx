@@ -9,12 +9,25 @@ import type { ServerMessage } from "../wire";
 import { ApprovalCard } from "./ApprovalCard";
 
 let root: Root;
+/** Tells the card that the end of its proposal is in view, or below. */
+let view: ((isIntersecting: boolean) => void) | undefined;
 let store: SessionStore;
 const leave = vi.fn();
 const done = vi.fn();
 
 beforeEach(() => {
   sessionStorage.clear();
+  view = undefined;
+  vi.stubGlobal(
+    "IntersectionObserver",
+    class {
+      constructor(private readonly tell: (entries: object[]) => void) {
+        view = (isIntersecting) => this.tell([{ isIntersecting, boundingClientRect: { bottom: 9 } }]);
+      }
+      observe() {}
+      disconnect() {}
+    },
+  );
   store = new SessionStore("s", new SessionLink("s"));
   root = createRoot(document.body.appendChild(document.createElement("div")));
 });
@@ -22,6 +35,7 @@ afterEach(() => {
   root.unmount();
   document.body.replaceChildren();
   vi.restoreAllMocks();
+  vi.unstubAllGlobals();
   leave.mockReset();
   done.mockReset();
 });
@@ -110,8 +124,29 @@ test("an edit and a reason that were left are there again on the same card", asy
 test("a click on Run gives the focus to the prompt", async () => {
   vi.spyOn(store, "decide").mockImplementation(() => undefined);
   await draw(proposed("bash", { command: "a" }, { command: "a" }));
+  const scroll = await vi.waitUntil(() => view);
+  scroll(true);
+  await vi.waitUntil(() => button("Run")?.disabled === false);
   button("Run")?.click();
   expect(done).toHaveBeenCalledOnce();
+});
+
+test("no answer runs a command before its end has been in view", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const card = await draw(proposed("bash", { command: "a" }, { command: "a", risk: "dangerous" }));
+  const scroll = await vi.waitUntil(() => view);
+  scroll(false);
+  const run = await vi.waitUntil(() => button("Read to the end"));
+  expect(run.disabled).toBe(true);
+  const now = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
+  press(card, "Y");
+  expect(decide).not.toHaveBeenCalled();
+  scroll(true);
+  scroll(false); // what was read may be scrolled away
+  await vi.waitUntil(() => button("Run"));
+  now.mockReturnValue(performance.now() + 2_000);
+  press(card, "Y");
+  expect(decide).toHaveBeenCalledWith("c", "allow");
 });
 
 test("an undo is asked for by its command and its plan, and its arguments are details", async () => {

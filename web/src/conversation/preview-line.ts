@@ -1,5 +1,10 @@
 const UNKNOWN_EFFECT = "effect unknown";
 
+/** Returns true if the line, as `previewLine` returns it, names no effect, but only why there is none. */
+export function isUnknown(line: string): boolean {
+  return /(?:^|: )no preview \(/i.test(line);
+}
+
 /**
  * Returns the line of a preview. The risk already says what kind of effect a command has, so a line without a result
  * says only why it has none, or is empty.
