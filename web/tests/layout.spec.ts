@@ -346,3 +346,17 @@ test("a phone on its side shows the command for several hosts, and the prompt on
   await expect(person.review).toBeHidden();
   await context.close();
 });
+
+test("six tabs do not make the page wider than a phone", async ({ browser, serve }) => {
+  const context = await browser.newContext({ viewport: PHONE, hasTouch: true, isMobile: true });
+  const page = await context.newPage();
+  const server = await serve({});
+  const person = await visit(page, server);
+  for (let at = 0; at < 6; at += 1) {
+    await page.goto(`${server.url}/#/s/${await server.session()}`);
+    await expect(person.tabs).toHaveCount(at + 1);
+  }
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBe(PHONE.width);
+  expect(await page.evaluate(() => innerWidth)).toBe(PHONE.width);
+  await context.close();
+});
