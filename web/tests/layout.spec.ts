@@ -360,3 +360,30 @@ test("six tabs do not make the page wider than a phone", async ({ browser, serve
   expect(await page.evaluate(() => innerWidth)).toBe(PHONE.width);
   await context.close();
 });
+
+test("the toolbar names the machine, in one row on every screen", async ({ page, serve, sshd }) => {
+  const far = await sshd("", "web1 web2");
+  const server = await serve({
+    env: { SYSOP_SSH_CONFIG: far.config },
+    script: { "restart it": [call("bash", { command: "touch made" }), say("Done.")] },
+  });
+  const toolbar = page.getByRole("toolbar", { name: "Turn" });
+  for (const [host, name, names] of [
+    ["web1", "web1", "Tools run on web1"],
+    ["web1,web2", "2 hosts", "Tools run on 2 hosts: web1, web2"],
+  ] as const) {
+    const person = await visit(page, server, await server.session({ host, root: far.home }));
+    await person.says("restart it");
+    await expect(person.review).toBeVisible();
+    for (const size of [{ width: 1440, height: 900 }, { width: 1024, height: 768 }, PHONE, SMALL]) {
+      await page.setViewportSize(size);
+      const shown = toolbar.getByTitle(names);
+      await expect(shown).toContainText(name);
+      await fits(page, shown);
+      await fits(page, toolbar);
+      await expect(async () => expect((await toolbar.boundingBox())?.height).toBeLessThan(64)).toPass();
+    }
+    await person.button(/^Stop/).click();
+    await expect(person.review).toHaveCount(0);
+  }
+});

@@ -6,7 +6,7 @@ import { ServerSelect } from "../app/ServerSelect";
 import { listModels } from "../protocol/api";
 import { otherProviders } from "../state/output-readers";
 import type { SessionStore, SessionView } from "../state/session-store";
-import { boundsLabel, usage } from "../text/labels";
+import { boundsLabel, hostLabel, shortHostLabel, usage } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
 import type { ApprovalMode, AutoLeft, Mode } from "../wire";
 
@@ -45,6 +45,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
     <div className="toolbar" role="toolbar" aria-label="Turn">
       <div className="who">
         <AgentToggle store={store} mode={mode} running={running} disabled={!online} />
+        <HostName host={facts?.host} />
         <ModelPicker store={store} model={facts?.model ?? ""} disabled={!online || !facts} />
         {facts && (
           <label
@@ -145,6 +146,17 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         </button>
       </div>
     </div>
+  );
+}
+
+/** Names the machine on which tools run, unless it is the server's own. */
+function HostName({ host }: { host: string | undefined }) {
+  if (!host || host === "local") return null;
+  return (
+    <span className="on-host" title={`Tools run on ${hostLabel(host)}`}>
+      <span>on </span>
+      <strong>{shortHostLabel(host)}</strong>
+    </span>
   );
 }
 
