@@ -387,3 +387,14 @@ test("the toolbar names the machine, in one row on every screen", async ({ page,
     await expect(person.review).toHaveCount(0);
   }
 });
+
+test("a new session begins with its title in a low window", async ({ page, serve }) => {
+  await page.setViewportSize({ width: 720, height: 400 });
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await expect(person.button("How full is the disk?")).toBeAttached();
+  const title = page.getByRole("heading", { name: "Describe a task." });
+  await expect(title).toBeInViewport({ ratio: 1 });
+  await page.setViewportSize({ width: 720, height: 380 });
+  await expect(title).toBeInViewport({ ratio: 1 });
+});

@@ -49,6 +49,12 @@ export function RowList({ store, rows, sends, empty }: RowListProps) {
     virtual.shouldAdjustScrollPositionOnItemSizeChange = follows.current ? never : undefined;
   };
   settle();
+  const isEmpty = rows.every(({ kind }) => kind === "earlier");
+  /** The empty state is read from its beginning. */
+  const toEnd = useLatest(() => {
+    const { current } = scroller;
+    if (current && follows.current && !isEmpty) current.scrollTop = current.scrollHeight;
+  });
   const total = virtual.getTotalSize();
   // The rows are in normal flow between two spacers, so that a row that grows cannot cover the next one.
   const drawn = virtual.getVirtualItems();
@@ -57,20 +63,17 @@ export function RowList({ store, rows, sends, empty }: RowListProps) {
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: whatever makes the list longer moves its end
   useLayoutEffect(() => {
-    const { current } = scroller;
-    if (current && follows.current) current.scrollTop = current.scrollHeight;
+    toEnd.current();
   }, [total, rows]);
 
   // The dock below grows and shrinks, and a hidden tab has no size.
   useEffect(() => {
     const { current } = scroller;
     if (!current) return;
-    const observer = new ResizeObserver(() => {
-      if (follows.current) current.scrollTop = current.scrollHeight;
-    });
+    const observer = new ResizeObserver(() => toEnd.current());
     observer.observe(current);
     return () => observer.disconnect();
-  }, []);
+  }, [toEnd]);
 
   useEffect(() => {
     if (follows.current) seen.current = rows.length;
@@ -92,7 +95,7 @@ export function RowList({ store, rows, sends, empty }: RowListProps) {
   };
   const scrolled = () => {
     const { current } = scroller;
-    if (!current) return;
+    if (!current || isEmpty) return;
     const { scrollTop, scrollHeight, clientHeight } = current;
     const gap = scrollHeight - scrollTop - clientHeight;
     const { top, height } = last.current;
@@ -142,7 +145,7 @@ export function RowList({ store, rows, sends, empty }: RowListProps) {
             );
           })}
         </div>
-        {rows.every(({ kind }) => kind === "earlier") && empty}
+        {isEmpty && empty}
       </section>
       {away && (
         <button type="button" className="jump" onClick={jump}>
