@@ -398,3 +398,29 @@ test("a new session begins with its title in a low window", async ({ page, serve
   await page.setViewportSize({ width: 720, height: 380 });
   await expect(title).toBeInViewport({ ratio: 1 });
 });
+
+test("a conversation is one centered column, and its menu stays beside the number of sessions that wait", async ({
+  page,
+  serve,
+}) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const server = await serve({
+    script: { "make it": [call("bash", { command: "touch made" }), say("Made.")] },
+  });
+  const waiting = await server.session();
+  await server.request("POST", `/api/agent/sessions/${waiting}/messages`, { content: "make it" });
+  const person = await visit(page, server, await server.session(), "unused");
+  await person.says("make it");
+  await expect(person.review).toBeVisible();
+  const sides = async (part: Locator) => {
+    const { x, width } = (await part.boundingBox()) ?? { x: 0, width: 0 };
+    return [Math.round(x), Math.round(x + width)];
+  };
+  const [left, right] = await sides(page.getByRole("article", { name: "You" }));
+  expect([(left ?? 0) + (right ?? 0), (right ?? 0) - (left ?? 0)]).toEqual([1440, 860]);
+  expect(await sides(person.review)).toEqual([left, right]);
+  expect(await sides(page.locator(".prompt-line"))).toEqual([left, right]);
+  const menu = person.button("Sessions, 1 waiting for you");
+  const [icon, badge] = [await sides(menu.locator("svg")), await sides(menu.locator(".badge-count"))];
+  expect(badge[0]).toBeGreaterThanOrEqual(icon[1] ?? 0);
+});
