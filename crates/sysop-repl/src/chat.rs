@@ -12,6 +12,7 @@ mod input_reader;
 mod live_output;
 mod no_echo;
 mod panel_view;
+mod pastes;
 mod plain_view;
 pub(crate) mod program_prompt;
 mod prompt_field;

@@ -20,6 +20,7 @@ use sysop_core::text::visible_text;
 use sysop_term::command::completions;
 
 use super::CompletionNames;
+use super::pastes::{ExpandedHistory, Pastes};
 
 use crate::render::safe;
 
@@ -102,8 +103,9 @@ pub(super) fn editor(
     printer: ExternalPrinter<String>,
     stop: Arc<AtomicBool>,
     drawn: DrawnLine,
+    pastes: Pastes,
 ) -> (Reedline, Option<String>) {
-    let mut editor = base(key_bindings(), drawn, color)
+    let mut editor = base(key_bindings(), drawn, Some(pastes.clone()), color)
         .with_external_printer(printer)
         .with_break_signal(stop)
         .with_completer(Box::new(completer))
@@ -118,7 +120,7 @@ pub(super) fn editor(
         .with_validator(Box::new(BackslashContinuation));
     let Some(path) = history else { return (editor, None) };
     match open_history(path) {
-        Ok(history) => editor = editor.with_history(Box::new(history)),
+        Ok(file) => editor = editor.with_history(Box::new(ExpandedHistory { file, pastes })),
         Err(problem) => return (editor, Some(problem)),
     }
     (editor, None)
@@ -129,7 +131,7 @@ pub(super) fn editor(
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut keys = key_bindings();
     keys.add_binding(KeyModifiers::NONE, KeyCode::Esc, ReedlineEvent::CtrlC);
-    let mut editor = base(keys, DrawnLine::default(), color);
+    let mut editor = base(keys, DrawnLine::default(), None, color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
     let label = PromptLabel::new(Arc::new(RwLock::new(format!("{label} "))));
     let Signal::Success(text) = read(&mut editor, &label)? else { return Ok(None) };
@@ -173,9 +175,10 @@ fn key_bindings() -> Keybindings {
     keys
 }
 
-fn base(keys: Keybindings, drawn: DrawnLine, color: bool) -> Reedline {
+/// Creates an editor that folds long pastes if `pastes` is set.
+fn base(keys: Keybindings, drawn: DrawnLine, pastes: Option<Pastes>, color: bool) -> Reedline {
     Reedline::create()
-        .with_edit_mode(Box::new(ReplEditMode { emacs: Emacs::new(keys), drawn: drawn.clone() }))
+        .with_edit_mode(Box::new(ReplEditMode { emacs: Emacs::new(keys), drawn: drawn.clone(), pastes }))
         .with_highlighter(Box::new(PlainHighlighter(drawn)))
         .with_ansi_colors(color)
         .use_bracketed_paste(true)
@@ -205,6 +208,7 @@ fn restrict_to_owner(path: &Path) -> io::Result<()> {
 struct ReplEditMode {
     emacs: Emacs,
     drawn: DrawnLine,
+    pastes: Option<Pastes>,
 }
 
 impl EditMode for ReplEditMode {
@@ -214,11 +218,21 @@ impl EditMode for ReplEditMode {
             return ReedlineEvent::Esc;
         }
         let ReedlineEvent::Edit(commands) = event else { return event };
-        ReedlineEvent::Edit(commands.into_iter().map(sanitize_edit).collect())
+        ReedlineEvent::Edit(commands.into_iter().map(|command| self.fold(sanitize_edit(command))).collect())
     }
 
     fn edit_mode(&self) -> PromptEditMode {
         self.emacs.edit_mode()
+    }
+}
+
+impl ReplEditMode {
+    /// Replaces a long paste by its sign.
+    fn fold(&self, command: EditCommand) -> EditCommand {
+        match (command, &self.pastes) {
+            (EditCommand::InsertString(text), Some(pastes)) => EditCommand::InsertString(pastes.fold(text)),
+            (command, _) => command,
+        }
     }
 }
 

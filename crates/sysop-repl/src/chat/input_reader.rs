@@ -24,6 +24,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask, rule_question};
 use super::editor::{CommandCompleter, DrawnLine, PRIVATE, PathCompleter, PromptLabel, editor, read};
+use super::pastes::Pastes;
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
 use super::type_ahead::{self, TypedAhead};
@@ -112,9 +113,16 @@ impl InputReader {
         let signal = Arc::clone(&repaint);
         let reader = Self::start(Some(above), move |requests, said, withdrawn| {
             let completer = CommandCompleter::new(known, paths);
-            let drawn = DrawnLine::default();
-            let (mut editor, problem) =
-                editor(history.as_deref(), completer, color, printer, withdrawn.clone(), drawn.clone());
+            let (drawn, pastes) = (DrawnLine::default(), Pastes::default());
+            let (mut editor, problem) = editor(
+                history.as_deref(),
+                completer,
+                color,
+                printer,
+                withdrawn.clone(),
+                drawn.clone(),
+                pastes.clone(),
+            );
             let repaint = editor.repaint_signal();
             let _ = signal.set(Box::new(move || repaint.request_repaint()) as Repaint);
             if let Some(problem) = problem {
@@ -136,7 +144,15 @@ impl InputReader {
                     ReadRequest::Terminal(terminal) => forward_keys(terminal.as_ref(), &withdrawn),
                     ReadRequest::TypeAhead { draft } => read_ahead(&mut editor, draft, &said, &withdrawn),
                 };
-                emit(&said, answer);
+                // A draft keeps the sign of a paste until it is sent.
+                emit(
+                    &said,
+                    if let UserInput::Line(line) = answer {
+                        UserInput::Line(pastes.expand(&line))
+                    } else {
+                        answer
+                    },
+                );
             }
         });
         Self { repaint, ..reader }

@@ -30,3 +30,23 @@ async fn the_words_exit_and_quit_leave() {
         assert_eq!(person.leaves().await, 0);
     }
 }
+
+#[tokio::test]
+async fn a_long_paste_is_folded_in_the_line_and_whole_in_the_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history");
+    let lines: String = (1..=201).map(|number| format!("auto {number}\n")).collect();
+    let mut person = Person::sits_down(Some(&path));
+    person.sees(PROMPT).await;
+    person.types(&format!("\u{1b}[200~{lines}\u{1b}[201~")).await;
+    person.sees("[paste 1: 201 lines]").await;
+    // The session gets the text, not the sign: its first word selects the answer.
+    person.types("\r").await;
+    let text = person.sees("That is all.").await;
+    assert!(!text.contains("auto 7"), "{text}");
+    person.sees(PROMPT).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
+    let history = std::fs::read_to_string(&path).unwrap();
+    assert!(history.contains("auto 201") && !history.contains("[paste"), "{history}");
+}
