@@ -131,6 +131,10 @@ enum QuestionInput {
 }
 
 /// Effect of an input at a question.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one value at a time, and it lives until the next key"
+)]
 enum QuestionStep {
     Answer(ApprovalOutcome),
     /// The question must be drawn again.
