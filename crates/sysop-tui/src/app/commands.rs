@@ -46,13 +46,8 @@ impl App {
     pub(super) fn line(&mut self, text: &str, now: Duration) -> Vec<Action> {
         match parse(text, self.skills()) {
             InputLine::Empty => Vec::new(),
-            InputLine::Prompt(prompt) => match self.review.as_ref().filter(|_| self.is_message(text)) {
-                Some(review) => {
-                    let (call, reason) = (review.call().clone(), prompt.trim().replace('\n', " "));
-                    self.decide(call, Decision::Reject { reason }, now)
-                }
-                None => self.prompt(prompt, now),
-            },
+            InputLine::Prompt(prompt) if self.is_message(text) => self.message(prompt, now),
+            InputLine::Prompt(prompt) => self.prompt(prompt, now),
             InputLine::Shell(command) => {
                 self.direct("bash", &json!({ "command": command }), Origin::User, now)
             }
@@ -118,6 +113,13 @@ impl App {
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
         }
+    }
+
+    /// Sends a message to the model: the reason for rejecting the proposal under review, else a prompt.
+    fn message(&mut self, text: String, now: Duration) -> Vec<Action> {
+        let Some(review) = &self.review else { return self.prompt(text, now) };
+        let (call, reason) = (review.call().clone(), text.trim().replace('\n', " "));
+        self.decide(call, Decision::Reject { reason }, now)
     }
 
     /// Returns true if the line is a message to the model. Returns false for commands, including those that send a prompt
