@@ -9,8 +9,10 @@ use sysop_core::approval::approval_id;
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::open_approval::OpenApproval;
 use sysop_core::policy::RiskClass;
+use sysop_driver::port::SessionSummary;
 
 use super::{SharedServer, problem};
+use crate::backend::SessionBackend;
 
 /// Maximum number of sessions examined, the most recently changed first.
 const SESSIONS_MAX: usize = 1000;
@@ -58,12 +60,7 @@ pub(super) async fn list(State(shared): State<SharedServer>) -> Response {
     let now = sysop_driver::system_clock().now();
     let mut approvals = Vec::new();
     for session in sessions {
-        let after = Seq(session.last_seq.0.saturating_sub(EVENTS_MAX));
-        let events = backend.events(&session.id, after).await;
-        let Some(open) = OpenApproval::after(&events) else { continue };
-        if open.terms.is_expired(now) {
-            continue; // it is rejected as soon as its session is loaded
-        }
+        let Some(open) = find_open(&**backend, &session, now).await else { continue };
         approvals.push(ApprovalRow {
             id: approval_id(&session.id, open.seq),
             session_id: session.id,
@@ -82,4 +79,16 @@ pub(super) async fn list(State(shared): State<SharedServer>) -> Response {
     }
     approvals.sort_by_key(|row| row.asked_at);
     Json(ApprovalList { approvals }).into_response()
+}
+
+/// Returns the approval that a session waits for, from its log, or `None` if the approval has expired: it is rejected as
+/// soon as its session is loaded.
+pub(super) async fn find_open(
+    backend: &dyn SessionBackend,
+    session: &SessionSummary,
+    now: Timestamp,
+) -> Option<OpenApproval> {
+    let after = Seq(session.last_seq.0.saturating_sub(EVENTS_MAX));
+    let events = backend.events(&session.id, after).await;
+    OpenApproval::after(&events).filter(|open| !open.terms.is_expired(now))
 }

@@ -24,7 +24,7 @@ use sysop_wire::{
 };
 
 use super::body::Object;
-use super::{SharedServer, body, openapi, problem};
+use super::{SharedServer, approvals, body, openapi, problem};
 use crate::authenticator::Caller;
 use crate::backend::{Artifact, BackendError, CreateSession};
 use crate::dispatch::{MessageOutcome, handle_message, rejection, send_error};
@@ -165,7 +165,7 @@ struct SessionRow {
     /// Text around the first word of the search; omitted if only the title, host, root or id match.
     #[serde(skip_serializing_if = "Option::is_none")]
     excerpt: Option<String>,
-    /// Omitted for a session that is not in this server's memory.
+    /// Omitted for a session that is not in this server's memory, unless it is waiting for approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<SessionState>,
 }
@@ -199,11 +199,15 @@ pub(super) async fn list(
         Err(error) => return problem::backend_error(&shared, &error),
     };
     let found = |session: &&SessionSummary| matches_search(session, &words) || hits.contains_key(&session.id);
+    let now = sysop_driver::system_clock().now();
     let mut rows = Vec::new();
     for session in sessions.iter().filter(found).take(limit) {
         let state = match shared.registry.find_open(&session.id) {
             Some(session_ref) => Some(Follower::caught_up(&session_ref).await.now().state),
-            None => None,
+            None => {
+                let open = approvals::find_open(&*shared.registry.backend, session, now).await;
+                open.map(|_| SessionState::Waiting)
+            }
         };
         rows.push(SessionRow {
             session_id: session.id.clone(),

@@ -84,6 +84,27 @@ async fn the_session_list_shows_live_states_and_is_searchable() {
 }
 
 #[tokio::test]
+async fn a_session_that_waits_for_approval_is_listed_as_waiting_after_a_restart() {
+    let before = World::start().await;
+    let id = session(before.address, "ann", &json!({"approve": "ask"})).await;
+    let path = format!("/api/agent/sessions/{id}");
+    let mut events = Events::of(before.address, "ann", &id, None).await;
+    let prompt = json!({"content": "call bash {\"command\": \"touch it\"}"});
+    post(before.address, "ann", &format!("{path}/messages"), &prompt).await;
+    events.until("approval.request").await;
+    let idle = session(before.address, "ann", &json!({})).await;
+    let after = World::on(Arc::clone(&before.store), settings()).await;
+    let rows = get(after.address, "ann", "/api/agent/sessions").await.json()["sessions"].take();
+    let state_of = |wanted: &str| {
+        let row = rows.as_array().unwrap().iter().find(|row| row["sessionId"] == wanted);
+        row.expect("the session is listed")["state"].clone()
+    };
+    assert_eq!((state_of(&id), state_of(&idle)), (json!("waiting"), Value::Null));
+    let open = get(after.address, "ann", "/api/approvals").await.json()["approvals"].take();
+    assert_eq!(open[0]["sessionId"], id);
+}
+
+#[tokio::test]
 async fn a_session_is_renamed_and_pinned_by_those_who_operate() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use sysop_core::event::ConfigChange;
+use sysop_core::event::{ConfigChange, Logged};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
@@ -241,6 +241,10 @@ impl SessionBackend for ScriptedBackend {
 
     async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), BackendError> {
         self.store.annotate(id, annotation).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn events(&self, id: &SessionId, after: Seq) -> Vec<Logged> {
+        self.store.load(id, after, usize::MAX).await.unwrap_or_default()
     }
 
     async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {
