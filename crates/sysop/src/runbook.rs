@@ -27,7 +27,7 @@ use crate::cli::{RunArguments, RunbookExportArguments};
 use crate::commands;
 use crate::config::{Routine, display_path};
 use crate::exit::{CommandError, Exit};
-use crate::sessions::{SessionRecord, read_record, resolve_id};
+use crate::sessions::{SessionRecord, most_recent, read_record, resolve_id};
 use crate::settings::{HostChoice, Settings};
 use export::{ExportOptions, RunbookDraft};
 use plan::RunbookPlan;
@@ -124,7 +124,7 @@ fn refuse_faults(name: &str, routine: &Routine, place: &Path) -> Result<(), Comm
 /// Creates a runbook from a session and prints it, or writes it to a file.
 pub(crate) async fn export(settings: Settings, arguments: RunbookExportArguments) -> Result<Exit> {
     let storage = Storage::open(&settings).await?;
-    let record = read(&storage, &arguments.session).await;
+    let record = read(&storage, arguments.session.as_deref()).await;
     storage.close().await;
     let (id, record) = record?;
     let options = ExportOptions {
@@ -161,13 +161,17 @@ pub(crate) async fn export(settings: Settings, arguments: RunbookExportArguments
     }
 }
 
-async fn read(storage: &Storage, session: &str) -> Result<(SessionId, SessionRecord), CommandError> {
+async fn read(storage: &Storage, session: Option<&str>) -> Result<(SessionId, SessionRecord), CommandError> {
     let store = storage.store();
     let of = |error: crate::sessions::SessionsError| match error.exit_code() {
         2 => CommandError::usage(error.to_string()),
         _ => CommandError::failed(error.to_string()),
     };
-    let id = resolve_id(store.as_ref(), session).await.map_err(of)?;
+    let id = match session {
+        Some(session) => resolve_id(store.as_ref(), session).await,
+        None => most_recent(store.as_ref()).await,
+    };
+    let id = id.map_err(of)?;
     let record = read_record(store.as_ref(), &id).await.map_err(of)?;
     Ok((id, record))
 }

@@ -70,9 +70,9 @@ pub(crate) enum RunbookFormat {
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct RunbookExportArguments {
-    /// Session id or id prefix
+    /// Session id or id prefix [default: the most recent session]
     #[arg(value_name = "SESSION", value_parser = word)]
-    pub(crate) session: String,
+    pub(crate) session: Option<String>,
     /// Output format; only `toml` is read back by `sysop run`
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) format: RunbookFormat,

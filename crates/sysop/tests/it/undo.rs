@@ -31,9 +31,11 @@ fn a_step_is_planned_undone_and_redone() {
     let read = || std::fs::read_to_string(world.work().join("a")).unwrap();
 
     let plan = world.finish(&["undo", &id, "--plan"]);
+    assert_eq!(world.finish(&["undo", "--plan"]).out, plan.out, "without an id: the most recent session");
     assert_eq!((plan.code, read().as_str()), (Some(0), "new\n"), "{plan:?}");
     assert!(plan.out.contains("restore ") && plan.out.contains("remove "), "{plan:?}");
 
+    assert_eq!(world.finish(&["undo", "--yes"]).code, Some(2), "undoing without asking needs an id");
     let unanswered = world.finish(&["undo", &id]);
     assert_eq!((unanswered.code, read().as_str()), (Some(3), "new\n"), "{unanswered:?}");
     assert!(unanswered.err.contains("`undo call 1` needs approval"), "{unanswered:?}");
@@ -44,6 +46,7 @@ fn a_step_is_planned_undone_and_redone() {
     assert!(undone.err.contains("  OK, undone: ") && undone.err.contains("/a, "), "{undone:?}");
     assert!(!world.has("made"), "{undone:?}");
     let shown = world.finish(&["sessions", "show", &id]);
+    assert_eq!(world.finish(&["sessions", "show"]).out, shown.out);
     assert!(shown.out.contains("undid "), "{shown:?}");
 
     let step = shown.out.rsplit("(/undo ").next().and_then(|rest| rest.split(')').next()).unwrap().to_owned();
