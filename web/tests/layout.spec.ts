@@ -347,6 +347,31 @@ test("a phone on its side shows the command for several hosts, and the prompt on
   await context.close();
 });
 
+test("the lines of a long file that are out of view are counted, and keys scroll to them", async ({
+  page,
+  serve,
+}) => {
+  const content = Array.from({ length: 200 }, (_, at) => `line ${at}\n`).join("");
+  const server = await serve({
+    script: { "write it": [call("write_file", { path: "a", content }), say("Written.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("write it");
+  await expect(person.review).toBeFocused();
+  const below = async () => {
+    const lines = await person.review.locator(".row-line").all();
+    const end = (await person.review.locator("footer").boundingBox())?.y ?? 0;
+    let hidden = 0;
+    for (const line of lines) if (((await line.boundingBox())?.y ?? 0) > end) hidden += 1;
+    return hidden;
+  };
+  const cue = person.review.getByRole("button", { name: /\d+ more lines?/ });
+  const told = Number.parseInt((await cue.textContent()) ?? "", 10);
+  expect(Math.abs(told - (await below()))).toBeLessThan(5);
+  await page.keyboard.press("PageDown");
+  await expect.poll(below).toBeLessThan(told - 10);
+});
+
 test("six tabs do not make the page wider than a phone", async ({ browser, serve }) => {
   const context = await browser.newContext({ viewport: PHONE, hasTouch: true, isMobile: true });
   const page = await context.newPage();

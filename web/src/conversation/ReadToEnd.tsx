@@ -68,12 +68,13 @@ function useLinesBelow(
   const [lines, setLines] = useState(1);
   useLayoutEffect(() => {
     const scroller = scrollerOf(mark.current);
-    if (!below || !scroller) return;
+    const text = mark.current?.parentElement?.querySelector("pre");
+    if (!below || !scroller || !text) return;
     const count = () => {
       if (!mark.current || !cue.current) return;
       const { top, height } = cue.current.getBoundingClientRect();
       const gap = mark.current.getBoundingClientRect().bottom - (top + height / 2);
-      setLines(Math.max(1, Math.round(gap / parseFloat(getComputedStyle(mark.current).lineHeight))));
+      setLines(Math.max(1, Math.round(gap / parseFloat(getComputedStyle(text).lineHeight))));
     };
     count();
     const observer = new ResizeObserver(count);
