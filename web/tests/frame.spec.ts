@@ -180,10 +180,18 @@ for (const [width, height] of [
     };
     await person.says("make the files");
     await expect(person.review).toBeVisible();
-    expect(await answersAreVisible()).toEqual(
-      expect.arrayContaining([expect.stringContaining("Allow for session")]),
-    );
-    // The command itself can be scrolled into view above the answers.
+    expect(await answersAreVisible()).toEqual([
+      "Read to the end",
+      expect.stringContaining("Edit"),
+      expect.stringContaining("Reject"),
+    ]);
+    // The widest answer is below the command, and both can be scrolled into view above the other answers.
+    const widest = person.button(/^Allow for session/);
+    await expect(widest).toBeDisabled();
+    await widest.scrollIntoViewIfNeeded();
+    await expect(widest).toBeEnabled();
+    await expect(widest).toBeInViewport({ ratio: 1 });
+    expect(await answersAreVisible()).toContainEqual(expect.stringContaining("Run"));
     await person.review.locator(".what").first().scrollIntoViewIfNeeded();
     expect(await answersAreVisible()).not.toHaveLength(0);
     await person.button(/^Edit/).click();

@@ -20,6 +20,7 @@ export function ReadToEnd({ children, read }: Props) {
   useEffect(() => {
     const { current } = mark;
     if (!current) return;
+    const scroller = scrollerOf(current);
     if (typeof IntersectionObserver === "undefined") {
       latest.current(true);
       return;
@@ -28,13 +29,23 @@ export function ReadToEnd({ children, read }: Props) {
       const entry = entries.at(-1);
       if (!entry) return;
       const { isIntersecting, boundingClientRect: box } = entry;
-      // The end may also be above what is in view.
-      const limit = scrollerOf(current)?.getBoundingClientRect().bottom ?? 0;
+      const limit = scroller?.getBoundingClientRect().bottom ?? 0;
       setBelow(!isIntersecting && box.bottom > limit);
       latest.current(isIntersecting);
     });
     observer.observe(current);
-    return () => observer.disconnect();
+    // A jump may pass the end, of which the observer does not tell.
+    const passed = () => {
+      const { width, bottom } = current.getBoundingClientRect();
+      if (width === 0 || !scroller || bottom >= scroller.getBoundingClientRect().top) return;
+      setBelow(false);
+      latest.current(true);
+    };
+    scroller?.addEventListener("scroll", passed);
+    return () => {
+      observer.disconnect();
+      scroller?.removeEventListener("scroll", passed);
+    };
   }, [latest]);
   const cue = useRef<HTMLButtonElement>(null);
   const lines = useLinesBelow(mark, cue, below);
