@@ -735,7 +735,7 @@ export type ServerMessage =
     lent?: ClientToolSet;
     /** Last event in the log when this message was sent. Events up to this one are history. Only in the answer to `hello`. */
     lastSeq?: Seq;
-    /** The user who opened the session; omitted if sysop 0.1.0 opened the session. */
+    /** The user who opened the session; omitted if the log does not name one. */
     openedBy?: string;
   }
   /** The configuration changed; contains only the changed fields. */

@@ -119,7 +119,6 @@ fn take_all(session: &TmuxSession) -> Result<()> {
     session.wait_for("rm -rf")?;
     session.wait_for("Run this?")?;
     session.capture_when_still("danger", "a dangerous command, and why it is one")?;
-    session.press_key("r")?;
     session.type_text("keep the newest two")?;
     session.press_key("Enter")?;
     session.wait_for("What I found")?;

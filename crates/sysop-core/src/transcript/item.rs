@@ -192,7 +192,7 @@ impl Proposal {
         } else if self.terms.people > 1 {
             "cannot write a rule: several people must allow the command each time"
         } else if self.always_rule(info).is_none() {
-            "cannot write a rule: it would cover only one plain command, without pipes, variables or redirection"
+            "cannot write a rule: it would cover only one plain command, without sudo, pipes, variables or redirection"
         } else {
             NO_RULES_HERE
         }

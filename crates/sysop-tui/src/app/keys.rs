@@ -691,6 +691,10 @@ impl App {
             self.show_flash(why, now);
             return Vec::new();
         }
+        if self.rejects_with_draft() && !self.accepts_answers(now) {
+            // The message was meant for what was on the screen before the proposal. It stays in the box.
+            return Vec::new();
+        }
         self.composer_mut().take();
         let mut actions: Vec<Action> = self.remember(&text).into_iter().collect();
         self.history.scroll(Scroll::End);

@@ -193,6 +193,17 @@ fn a_message_rejects_the_proposal_and_is_the_reason() {
 }
 
 #[test]
+fn a_message_sent_while_a_proposal_appears_answers_nothing() {
+    let mut world = World::new();
+    world.says("go").types("and then").replies(bash("c1", "touch x"));
+    world.press(KeyCode::Enter).frame(100, 40);
+    world.press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty() && world.app.composer().text() == "and then");
+    world.is_read().press(KeyCode::Enter);
+    assert_eq!(decisions(&world), [Decision::Reject { reason: "and then".to_owned() }]);
+}
+
+#[test]
 fn a_draft_that_is_no_message_answers_nothing() {
     let mut world = in_review("touch x");
     world.press(KeyCode::Char(' ')).pastes("  ").is_read().press(KeyCode::Enter).press(KeyCode::Enter);

@@ -24,6 +24,11 @@ fn mock() -> Mock {
     Mock::start(&[("go", vec![bash("touch made"), say("Done.")])])
 }
 
+/// Returns true if the answers to the question about the rule are on the screen, as those to the proposal are.
+fn asks_about_the_rule(screen: &str) -> bool {
+    screen.matches("y yes  n no").count() >= 2
+}
+
 #[test]
 fn always_in_exec_writes_a_rule_that_the_next_exec_uses() {
     let mock = mock();
@@ -35,6 +40,7 @@ fn always_in_exec_writes_a_rule_that_the_next_exec_uses() {
         let screen = viewer.sees("Save this rule to").await;
         assert!(screen.contains("program = \"touch\""), "{screen}");
         assert!(!rules_file(&world).exists(), "not before it is confirmed");
+        viewer.sees_that("the question about the rule", asks_about_the_rule).await;
         viewer.types("y").await;
         viewer.sees("Done.").await;
         assert_eq!(viewer.ends().await, 0);
@@ -56,7 +62,9 @@ fn an_unwritable_rule_leaves_the_proposal_open() {
         viewer.sees("A always").await;
         // A directory in place of the file: not even root can write it.
         std::fs::create_dir(rules_file(&world)).unwrap();
-        viewer.types("Ay").await;
+        viewer.types("A").await;
+        viewer.sees_that("the question about the rule", asks_about_the_rule).await;
+        viewer.types("y").await;
         viewer.sees("cannot write the rule, so the command is still pending").await;
         assert!(!world.has("made"));
         viewer.sees_that("the next question", |screen| screen.matches("Run it?").count() >= 2).await;

@@ -32,7 +32,7 @@ fn edits_and_runs(arguments: &[&str]) -> String {
         person.sees("risk: dangerous").await;
         person.sees("Run it?").await;
         assert!(world.has("one") && world.has("two"), "nothing ran without an answer");
-        person.types("y").await;
+        person.types("Y\r").await;
         person.sees("All clean.").await;
         assert!(world.has("one") && !world.has("two"));
         person.types("\u{4}").await;

@@ -21,7 +21,9 @@ fn a_task_is_proposed_edited_run_and_answered() {
         viewer.reads_the_proposal().await;
         assert!(viewer.screen().contains("$ touch proposed") && !world.has("proposed"));
         // The command is edited in place, shown again with its effect, and then runs.
-        viewer.types("i edited && rm junk").await;
+        viewer.types("i").await;
+        viewer.sees("Esc discard").await;
+        viewer.types(" edited && rm junk").await;
         viewer.sees("touch proposed edited && rm junk").await;
         viewer.types("\r").await;
         let described = |screen: &str| screen.contains("removes 1 file") && screen.contains("Enter run");
@@ -67,7 +69,7 @@ fn a_task_from_the_command_line_is_rejected_with_feedback_and_stopped() {
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["count to ten"]);
         viewer.reads_the_proposal().await;
-        viewer.types("rnot that\r").await;
+        viewer.types("not that\r").await;
         viewer.sees("sleep 1000").await;
         assert!(mock.last_body().to_string().contains("not that"));
         viewer.reads_the_proposal().await;
@@ -122,8 +124,9 @@ fn keys_pressed_before_a_proposal_appeared_run_nothing() {
         viewer.sees("Run this?").await;
         viewer.types("\r").await;
         // The `a` may have become a draft, to which keys go then.
-        let accepts_keys =
-            |screen: &str| ["Enter run", "Enter send"].iter().any(|hint| screen.contains(hint));
+        let accepts_keys = |screen: &str| {
+            ["Enter run", "Enter reject with this text"].iter().any(|hint| screen.contains(hint))
+        };
         viewer.sees_that("the keys of the proposal", accepts_keys).await;
         viewer.types("\x1b").await;
         viewer.sees("stopped").await;

@@ -59,7 +59,7 @@ impl Rollout {
             person.sees("Run it?").await;
             let proposal = person.seen.clone();
             assert_eq!(self.changed(), 0, "nothing runs before the answer");
-            person.types("y").await;
+            person.types("Y\r").await;
             let (code, seen) = person.leaves().await;
             assert_eq!(code, 0, "{seen}");
             (proposal, seen)

@@ -337,7 +337,7 @@ fn a_step_with_a_guard_runs_guarded_and_is_rolled_back_if_logins_fail() {
             let mut person = Person::sits_down(&hosts.world, &line(routine));
             person.sees("guarded: rolls back by itself").await;
             person.sees("Run it?").await;
-            person.types("y").await;
+            person.types("Y\r").await;
             let (ended, seen) = person.leaves().await;
             assert_eq!(ended, code, "{seen}");
             seen
