@@ -30,14 +30,13 @@ impl ProviderInfo {
         format!("base_url in [providers.{}]", self.name)
     }
 
-    /// Returns the hint for a server that cannot be reached. `source` names the setting with the base URL, if it is known
-    /// and not the config key; without it, the address is the provider's own.
-    pub fn unreachable_hint(&self, source: Option<&str>) -> String {
+    /// Returns the hint for a server that cannot be reached at `address`. `source` names the setting with the base URL, if
+    /// it is known and not the config key.
+    pub fn unreachable_hint(&self, source: Option<&str>, address: &str) -> String {
         let Some(source) = source else {
-            return match self.base_url.starts_with("https:") {
-                true => "check the network, DNS and HTTPS_PROXY".to_owned(),
-                false => self.unreachable.to_owned(),
-            };
+            let is_vendors = self.base_url.starts_with("https:") && address.starts_with(self.base_url);
+            let hint = if is_vendors { "check the network, DNS and HTTPS_PROXY" } else { self.unreachable };
+            return hint.to_owned();
         };
         let setting = if self.name == OLLAMA.name { "OLLAMA_HOST" } else { &self.address_setting() };
         self.unreachable.replace(setting, source)
@@ -180,14 +179,15 @@ mod tests {
 
     #[test]
     fn hints_name_the_setting_in_use() {
-        assert_eq!(OPENAI.unreachable_hint(None), "check the network, DNS and HTTPS_PROXY");
-        assert_eq!(OLLAMA.unreachable_hint(None), OLLAMA.unreachable);
+        assert_eq!(OPENAI.unreachable_hint(None, OPENAI.base_url), "check the network, DNS and HTTPS_PROXY");
+        assert_eq!(OPENAI.unreachable_hint(None, "http://127.0.0.1:8000"), OPENAI.unreachable);
+        assert_eq!(OLLAMA.unreachable_hint(None, OLLAMA.base_url), OLLAMA.unreachable);
         assert_eq!(
-            OPENAI.unreachable_hint(Some("LLM_BASE_URL")),
+            OPENAI.unreachable_hint(Some("LLM_BASE_URL"), OPENAI.base_url),
             "check that the server is running, and LLM_BASE_URL"
         );
         assert_eq!(
-            OLLAMA.unreachable_hint(Some("base_url at config.toml:3")),
+            OLLAMA.unreachable_hint(Some("base_url at config.toml:3"), ""),
             "start Ollama with `ollama serve`, or check base_url at config.toml:3"
         );
         assert_eq!(OPENAI.key_hint(Some("LLM_AUTH_TOKEN")), "check the key (LLM_AUTH_TOKEN)");

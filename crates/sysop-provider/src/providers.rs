@@ -309,7 +309,7 @@ impl Providers {
         let headers = transport::header_map(&list_request.headers)
             .map_err(|what| format!("{what}; {}", transport::header_hint(target.name)))?;
         let response = http.get(&list_request.url).headers(headers).send().await.map_err(|error| {
-            let next = target.unreachable_hint(list_request.sources.base_url.as_deref());
+            let next = target.unreachable_hint(list_request.sources.base_url.as_deref(), &list_request.url);
             let origin = reqwest::Url::parse(&list_request.url).map(|url| url.origin().ascii_serialization());
             let place = origin.map(|origin| format!(" at {origin}")).unwrap_or_default();
             format!("cannot connect to {}{place} ({}); {next}", target.name, causes(&error))
@@ -413,7 +413,7 @@ fn ollama_list_request(
 }
 
 fn probe_timeout_message(target: &'static ProviderInfo, sources: &SettingSources) -> String {
-    let next = target.unreachable_hint(sources.base_url.as_deref());
+    let next = target.unreachable_hint(sources.base_url.as_deref(), target.base_url);
     format!("{} did not respond within {} s; {next}", target.name, PROBE_MAX.as_secs())
 }
 

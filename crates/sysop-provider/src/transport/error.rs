@@ -63,8 +63,8 @@ impl ModelCall {
     }
 
     pub(super) fn unreachable_hint(&self) -> String {
-        let CallContext { sources, target, .. } = &self.context;
-        target.unreachable_hint(sources.base_url.as_deref())
+        let CallContext { sources, target, base_url, .. } = &self.context;
+        target.unreachable_hint(sources.base_url.as_deref(), base_url)
     }
 
     pub(super) fn silence_error(&self, patience: Duration) -> RequestError {
