@@ -147,6 +147,8 @@ struct ResponseReader {
     has_frames: bool,
     sample: Vec<u8>,
     meter: ReplyMeter,
+    /// Empty between two reads; kept because a read per token would allocate it again.
+    events: Vec<ModelEvent>,
 }
 
 struct ModelCall {
@@ -274,6 +276,7 @@ impl ModelCall {
             bytes: 0,
             has_frames: false,
             sample: Vec::new(),
+            events: Vec::new(),
             meter: ReplyMeter::default(),
         }));
     }
@@ -360,10 +363,11 @@ impl ModelCall {
         let room = SAMPLE_BYTES_MAX.saturating_sub(reader.sample.len());
         reader.sample.extend_from_slice(&bytes[..bytes.len().min(room)]);
         reader.frames.push(bytes);
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut reader.events);
         let result = decode(&mut reader, &mut out);
         reader.meter.observe(reader.decoder.received_bytes(), Instant::now(), &mut out);
-        self.ready.extend(out);
+        self.ready.extend(out.drain(..));
+        reader.events = out;
         match result {
             Ok(false) => self.phase = CallPhase::Read(reader),
             Ok(true) => self.finish(reader).await,

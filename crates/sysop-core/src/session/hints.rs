@@ -221,8 +221,18 @@ const ACTIONS: [&str; 26] = [
     "moved", "removed", "renamed", "replaced", "restarted", "reverted", "updated", "written",
 ];
 
-/// Returns true if the text claims that an action was done. Questions, plans and refusals are not claims.
+/// Maximum bytes at each end of a reply that are searched for a claim.
+const CLAIM_BYTES_MAX: usize = 4096;
+
+/// Returns true if the text claims that an action was done. Questions, plans and refusals are not claims. What stands far
+/// from both ends of a long reply is part of its answer.
 pub(super) fn claims_action(text: &str) -> bool {
+    let begin = text.floor_char_boundary(CLAIM_BYTES_MAX);
+    let end = text.ceil_char_boundary(text.len().saturating_sub(CLAIM_BYTES_MAX)).max(begin);
+    [&text[..begin], &text[end..]].into_iter().any(says_that_an_action_was_done)
+}
+
+fn says_that_an_action_was_done(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     lower.split(['.', '!', '\n', ';']).any(|sentence| {
         // Most sentences of a long reply name no action.
@@ -316,6 +326,10 @@ mod tests {
         ] {
             assert!(!claims_action(other), "{other}");
         }
+        let facts = "There are 3 files. ".repeat(1000);
+        let claim = "The file has been created. ";
+        assert!(claims_action(&format!("{claim}{facts}")) && claims_action(&format!("{facts}é{claim}")));
+        assert!(!claims_action(&format!("{facts}{claim}{facts}")), "part of a long answer");
     }
 
     #[test]
