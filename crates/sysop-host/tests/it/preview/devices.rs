@@ -89,7 +89,8 @@ fn a_device_is_named_with_its_size_its_content_and_its_mount() {
         assert!(!sh(&format!("mkfs.ext4 -q {at}")), "the real command refuses it as well");
         assert!(sh(&format!("umount {}", mount.display())));
     }
-    assert!(sh(&wipe));
+    // The kernel may release the device a moment after it is unmounted.
+    assert!((0..100).any(|_| sh(&wipe)));
     assert_eq!((device.content().as_str(), shown(&dd)), ("", format!("overwrites {at}: 67 MB")));
     assert!(sh(&mkfs) && sh(&dd));
     assert_eq!(device.content(), "");
