@@ -9,12 +9,12 @@ mod commands;
 mod completion;
 mod composer;
 mod copying;
-mod held_letter;
 mod key_debounce;
 mod keys;
 mod leaving;
 mod meter;
 mod overlay;
+mod pending_key;
 mod prompt_history;
 mod question_prompt;
 mod review;
@@ -49,12 +49,12 @@ pub use self::action::{Action, EditTarget, ExitReason};
 pub use self::background::BackgroundStatus;
 pub use self::completion::{Completion, OFFERED_MAX, PATHS_MAX};
 pub use self::composer::Composer;
-#[cfg(test)]
-pub(crate) use self::held_letter::LETTER_PAUSE;
 pub use self::key_debounce::KEY_DEBOUNCE;
 pub use self::keys::ctrl_c;
 use self::meter::UsageMeter;
 pub use self::overlay::{Overlay, PickerTarget};
+#[cfg(test)]
+pub(crate) use self::pending_key::LETTER_PAUSE;
 pub use self::prompt_history::PromptHistory;
 pub use self::question_prompt::QuestionPrompt;
 pub use self::review::{Review, ReviewMode};

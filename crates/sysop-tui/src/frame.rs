@@ -441,7 +441,7 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     }
     let writes = app.review().is_none() && app.focus() == Focus::Box && !in_front;
     sign(frame, "› ", if writes { StyleRole::Sign } else { StyleRole::Dim });
-    let letter = app.held_letter().map(String::from);
+    let letter = app.pending_key().map(String::from);
     let placeholder = match app.state() {
         State::ReviewAction => letter.as_deref().unwrap_or_default(),
         _ if app.is_paused() => "A message ends the paused turn",

@@ -12,8 +12,8 @@ use sysop_core::transcript::Proposal;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::plan::is_command;
 
-use super::held_letter::LETTER_PAUSE;
 use super::key_debounce::KeyDebounce;
+use super::pending_key::LETTER_PAUSE;
 use super::text_area;
 
 /// Meaning of the keys during a review.

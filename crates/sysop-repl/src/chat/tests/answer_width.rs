@@ -15,9 +15,9 @@ use crate::chat::view::ReplView as _;
 use crate::render::RenderOptions;
 
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Vec<u8>>>);
+struct Drawn(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Shown {
+impl Write for Drawn {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -30,7 +30,7 @@ impl Write for Shown {
 
 #[test]
 fn the_frame_of_an_answer_follows_the_width_of_the_terminal() {
-    let shown = Shown::default();
+    let shown = Drawn::default();
     let mut screen =
         InlineScreen::new(Box::new(shown.clone()), RenderOptions { width: 120, color: false }, None);
     let mut view = PanelView::new(None);

@@ -16,7 +16,7 @@ pub(crate) const LETTER_PAUSE: Duration = Duration::from_millis(400);
 
 impl App {
     /// Returns the letter that takes effect unless another key follows soon.
-    pub fn held_letter(&self) -> Option<char> {
+    pub fn pending_key(&self) -> Option<char> {
         self.review.as_ref()?.held().map(|(letter, _)| letter)
     }
 
