@@ -6,7 +6,7 @@ use sysop_core::text::neutralize_line;
 /// Characters of an excerpt before and after the start of the first word.
 const AROUND_CHARS: usize = 60;
 
-/// Returns the text around the first word if one event contains all `words`, which must be lowercase. The search
+/// Returns the text around the words, or else around the first word, if one event contains all `words`, which must be lowercase. The search
 /// ignores case.
 pub fn excerpt(event: &Event, words: &[String]) -> Option<String> {
     let texts = texts(event);
@@ -15,12 +15,13 @@ pub fn excerpt(event: &Event, words: &[String]) -> Option<String> {
         return None;
     }
     let (text, lower) = texts.iter().zip(&lower).find(|(_, lower)| lower.contains(words[0].as_str()))?;
-    let before = lower.find(words[0].as_str())?;
+    let before = lower.find(&words.join(" ")).or_else(|| lower.find(words[0].as_str()))?;
     // Lowercasing may change the length in bytes, but hardly ever the number of characters.
     let start = lower[..before].chars().count();
     let from = start.saturating_sub(AROUND_CHARS);
     let around: String = text.chars().skip(from).take(start - from + AROUND_CHARS).collect();
-    let line = neutralize_line(&around).split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = around.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = neutralize_line(&line);
     let cut = if from > 0 { "…" } else { "" };
     Some(format!("{cut}{line}"))
 }
@@ -68,6 +69,13 @@ mod tests {
         assert_eq!(found("Why is journald slow?", &["journald", "disk"]), None);
         assert_eq!(found("anything", &[]), None);
         assert_eq!(excerpt(&Event::Resumed, &["resumed".to_owned()]), None);
+    }
+
+    #[test]
+    fn an_excerpt_shows_the_words_together_if_they_are() {
+        let text = format!("the first\nline {} then prune\nthe images | keep 3", "x ".repeat(100));
+        let shown = found(&text, &["the", "images"]).unwrap();
+        assert!(shown.ends_with("then prune the images | keep 3") && !shown.contains("first"), "{shown}");
     }
 
     #[test]
