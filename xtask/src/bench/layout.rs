@@ -174,9 +174,9 @@ mod tests {
     fn the_functions_of_the_program_that_ran_are_found_by_number() {
         let calls = "\
 version: 1\ncreator: callgrind\nevents: Ir\n\nob=(1) /lib/ld.so\nfn=(1) _start\n0 5\n\
-ob=(2) /work/sysop\nfl=(1) ???\nfn=(2) main\n0 2\ncob=(3) /lib/libc.so\ncfn=(3) malloc\ncalls=1 0 \n0 9\n\
+ob=(2) /usr/bin/sysop\nfl=(1) ???\nfn=(2) main\n0 2\ncob=(3) /lib/libc.so\ncfn=(3) malloc\ncalls=1 0 \n0 9\n\
 cfn=(4) helper\ncalls=1 0\n0 1\n\nfn=(4)\n0 7\n\nob=(3)\nfn=(3)\n0 9\n\nob=(2)\nfn=(5) last\n0 1\n";
-        let found: Vec<_> = functions(calls, "/work/sysop").into_iter().collect();
+        let found: Vec<_> = functions(calls, "/usr/bin/sysop").into_iter().collect();
         assert_eq!(found, ["helper", "last", "main"]);
     }
 
