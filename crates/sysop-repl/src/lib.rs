@@ -6,6 +6,8 @@
 pub mod chat;
 pub mod exec;
 mod exit;
+#[cfg(test)]
+mod recorded_output;
 mod render;
 
 pub use exit::Exit;

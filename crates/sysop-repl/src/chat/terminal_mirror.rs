@@ -126,14 +126,13 @@ impl Drop for AlternateScreen {
 #[cfg(test)]
 mod tests {
     use std::panic::AssertUnwindSafe;
-    use std::sync::Arc;
 
     use expect_test::expect;
-    use parking_lot::Mutex;
 
     use super::*;
     use sysop_term::StyleRole;
 
+    use crate::recorded_output::RecordedOutput;
     use crate::render::row;
 
     const SIZE: TerminalSize = TerminalSize { columns: 20, rows: 4 };
@@ -193,24 +192,9 @@ mod tests {
         assert!(frame(&mut mirror, (14, 4)).contains("^[3;2H"));
     }
 
-    /// Terminal that records its bytes.
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn the_terminal_is_restored_even_after_a_panic() {
-        let sink = Sink::default();
+        let sink = RecordedOutput::default();
         let out = sink.clone();
         let panicked = std::panic::catch_unwind(AssertUnwindSafe(move || {
             let mut window = AlternateScreen::open(Box::new(out)).unwrap();
@@ -219,7 +203,7 @@ mod tests {
             panic!("on purpose");
         }));
         assert!(panicked.is_err());
-        let written = String::from_utf8(sink.0.lock().clone()).unwrap().replace('\u{1b}', "^");
+        let written = sink.text().replace('\u{1b}', "^");
         expect![[
             r#"^[?1049h^[0m^[2Jdrawn^[?1h^[?2004hagain^[?1l^[?1000h^[?1000l^[?2004l^[0m^[?25h^[?1049l"#
         ]]

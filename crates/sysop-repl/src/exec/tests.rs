@@ -11,32 +11,12 @@ use super::call_output::{LINE_CHARS_MAX, call_output_lines};
 use super::*;
 use crate::chat::fake_session::FakeSession;
 use crate::chat::program_prompt::PromptOutcome;
+use crate::recorded_output::RecordedOutput;
 
 mod sequence;
 
 /// Maximum duration of any step.
 const DEADLINE: Duration = Duration::from_secs(20);
-
-/// Writer that records its text.
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Sink {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().clone()).expect("it is UTF-8")
-    }
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Pipe without a reader.
 struct Broken;
@@ -53,15 +33,15 @@ impl Write for Broken {
 
 struct Rig {
     fake: Arc<FakeSession>,
-    out: Sink,
-    err: Sink,
+    out: RecordedOutput,
+    err: RecordedOutput,
     stop: UnboundedSender<StopSignal>,
     context: ExecContext,
 }
 
 fn rig(task: ExecTask) -> Rig {
     let fake = FakeSession::new();
-    let (out, err) = (Sink::default(), Sink::default());
+    let (out, err) = (RecordedOutput::default(), RecordedOutput::default());
     let (stop, stops) = unbounded_channel();
     let context = ExecContext {
         opened: fake.opened(),

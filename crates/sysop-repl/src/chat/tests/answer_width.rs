@@ -1,9 +1,5 @@
 //! The panel of an answer that streams while the width of the terminal changes.
 
-use std::io::{self, Write};
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use sysop_core::event::{Delta, Update};
 use sysop_core::id::{StepId, TurnId};
 use sysop_core::transcript::Transcript;
@@ -12,25 +8,12 @@ use sysop_term::cells::width;
 use crate::chat::inline_screen::InlineScreen;
 use crate::chat::panel_view::PanelView;
 use crate::chat::view::ReplView as _;
+use crate::recorded_output::RecordedOutput;
 use crate::render::RenderOptions;
-
-#[derive(Clone, Default)]
-struct Drawn(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Drawn {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 #[test]
 fn the_frame_of_an_answer_follows_the_width_of_the_terminal() {
-    let shown = Drawn::default();
+    let shown = RecordedOutput::default();
     let mut screen =
         InlineScreen::new(Box::new(shown.clone()), RenderOptions { width: 120, color: false }, None);
     let mut view = PanelView::new(None);
@@ -39,10 +22,10 @@ fn the_frame_of_an_answer_follows_the_width_of_the_terminal() {
         view.update(&Update::Delta(Delta::Text { step, text }), &transcript, screen).unwrap();
     };
     stream("several words of an answer ".repeat(8), &mut screen);
-    shown.0.lock().clear();
+    shown.clear();
     screen.resize(70);
     stream("several words of an answer ".repeat(8) + "\n\nthe end\n\n", &mut screen);
-    let text = String::from_utf8(shown.0.lock().clone()).unwrap();
+    let text = shown.text();
     let live_rows = text.split("\r\u{1b}[K").flat_map(str::lines);
     assert!(live_rows.clone().all(|row| width(row) < 70), "{text}");
     let rows: Vec<&str> = text.lines().filter_map(|line| line.rsplit("\r\u{1b}[K").next()).collect();
