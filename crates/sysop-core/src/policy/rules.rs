@@ -68,10 +68,13 @@ impl Rule {
             && analysis.invocations.iter().any(|invocation| self.pattern.may_match(invocation))
     }
 
-    /// Returns true if the rule is for one of the hosts, which is enough for a restriction.
+    /// Returns true if the rule is for one of the hosts or for their list, which is enough for a restriction.
     fn concerns(&self, context: &CommandContext) -> bool {
-        let pattern = self.pattern.host.as_deref();
-        pattern.is_none_or(|pattern| hosts(context).any(|host| glob_matches(pattern, host)))
+        let list = context.host.as_deref();
+        self.pattern
+            .host
+            .as_deref()
+            .is_none_or(|pattern| hosts(context).chain(list).any(|host| glob_matches(pattern, host)))
     }
 
     /// Returns true if the rule is for all of the hosts, as a permission must be: for each by its pattern, or for exactly
@@ -422,6 +425,8 @@ mod tests {
         {
             assert_eq!(deny.decides("cargo test", &on(hosts)), restricted, "{hosts}");
         }
+        deny.pattern.host = Some("web1,*".to_owned());
+        assert!(deny.decides("cargo test", &on("web1,db1")) && !deny.decides("cargo test", &on("web1")));
         let mut allow = rule(RuleAction::Allow, "cargo", None);
         allow.pattern.host = Some("web*".to_owned());
         for (hosts, permitted) in
