@@ -254,6 +254,9 @@ impl Review {
     /// Records the total number of rows and the number of visible rows (`page`). Returns the first row to draw.
     pub fn set_viewport(&mut self, rows: u16, page: u16) -> u16 {
         self.scroll = self.scroll.min(rows.saturating_sub(page));
+        if rows != self.rows {
+            self.seen = 0; // other rows than those that were displayed
+        }
         (self.rows, self.page) = (rows, page.max(1));
         self.below = rows.saturating_sub(self.scroll.saturating_add(page));
         if self.scroll <= self.seen {

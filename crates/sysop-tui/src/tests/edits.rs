@@ -218,6 +218,21 @@ fn editing_a_long_command_begins_on_the_page_that_was_shown() {
 }
 
 #[test]
+fn rows_of_another_width_are_read_again() {
+    let mut world = in_review(&format!("echo {}", "word ".repeat(1600)));
+    world.frame(100, 24);
+    for _ in 0..3 {
+        world.press(KeyCode::PageDown).frame(100, 24);
+    }
+    world.frame(200, 24);
+    world.press(KeyCode::End).is_read();
+    world.frame(200, 24);
+    world.press(KeyCode::End).frame(200, 24);
+    let screen = world.screen(200, 24);
+    assert!(screen.contains("Enter more"), "{screen}");
+}
+
+#[test]
 fn page_and_end_keys_scroll_a_long_proposal() {
     let mut world = in_review(&long_command(60));
     let title = |world: &mut World| {
