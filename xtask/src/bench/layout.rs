@@ -28,14 +28,17 @@ SECTIONS
 /// End of the linker script.
 const TAIL: &str = "  }\n}\nINSERT BEFORE .text;\n";
 
-/// Records the runs with `program`, a release build with symbols and `SYSOP_NO_LAYOUT=1`, or builds one, and writes the linker script.
+/// Records the runs and writes the linker script. `arguments` may name the program: a release build with symbols, made
+/// with `SYSOP_NO_LAYOUT=1`. Without it, one is built.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::build()?;
     setup::need(&[("valgrind", "valgrind")])?;
     let sysop = match arguments.first() {
-        Some(program) => fs::canonicalize(program).with_context(|| format!("cannot find `{program}`"))?,
+        Some(program) => PathBuf::from(program),
         None => build()?,
     };
+    // Valgrind names a program by this path.
+    let sysop = fs::canonicalize(&sysop).with_context(|| format!("cannot find {}", sysop.display()))?;
     let folder = tempfile::tempdir().context("cannot create a directory for the records")?;
     eprintln!("==> record what is called");
     let [answer, calls, tui] = record(&sysop, folder.path())?;
