@@ -7,7 +7,7 @@
 //!
 //! A letter counts only if no other letter follows it within `SETTLE`: a user who types a sentence at the question
 //! wants to say something, so the sentence becomes feedback. Its first letter may be `y`, so a dangerous command needs
-//! `Y` and Enter, however slowly the user types.
+//! `Y` and Enter, however slowly the user types, or the whole word `yes` and Enter.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

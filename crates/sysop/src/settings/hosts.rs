@@ -298,8 +298,8 @@ impl HostInventory {
         access
     }
 
-    /// Returns the rules for these hosts: restrictions of a configured host also under the name by which its machine is
-    /// reached.
+    /// Returns all rules, and copies of a configured host's restrictions under each other name by which these hosts reach
+    /// its machine.
     pub(crate) fn rules(&self, choice: &HostChoice, rules: &[Rule]) -> Vec<Rule> {
         let mut all = rules.to_vec();
         for target in choice.targets() {
