@@ -86,6 +86,20 @@ pub struct SystemChange {
 impl SystemChange {
     /// Word for the change of a file that was written, but has its old content. `undo.sh` in sysop-host uses it.
     const REWRITTEN: &str = "touched";
+    const CREATED: &str = "created";
+    /// Words for a file that has no content but blanks and newlines after the change. `undo.sh` uses them.
+    const CREATED_EMPTY: &str = "created empty";
+    const EMPTIED: &str = "emptied";
+
+    /// Returns true if the object is new.
+    pub fn is_creation(&self) -> bool {
+        self.how == Self::CREATED || self.how == Self::CREATED_EMPTY
+    }
+
+    /// Returns true if a file was created or changed and has no content now, or blanks and newlines only.
+    pub fn is_blank_file(&self) -> bool {
+        self.kind == ChangeKind::File && (self.how == Self::CREATED_EMPTY || self.how == Self::EMPTIED)
+    }
 
     /// Returns true if a file was written, but has its old content.
     pub fn is_rewrite(&self) -> bool {

@@ -99,6 +99,9 @@ pub struct ResolvedTarget {
 pub struct ResolvedFile {
     /// Absolute path without symbolic links.
     pub path: String,
+    /// True if the host knows that there is no such file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
     /// True if the file has been changed since the session began; set only for files to run.
     #[serde(default)]
     pub changed_in_session: bool,

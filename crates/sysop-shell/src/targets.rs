@@ -6,6 +6,8 @@
 //! chooses; [`change_tree`] a directory that is changed with all its contents; [`copy_to`] the target of a
 //! copy or move that keeps the file's name; and [`link_to`] the target of a new link.
 
+use std::path::Path;
+
 use super::folders::Folders;
 use super::lexer::{UNKNOWN, Word};
 use super::options::is_listed;
@@ -137,6 +139,26 @@ pub(super) fn ordinary_root(context: &CommandContext) -> Option<String> {
 /// Returns the files that the path of a script to run resolves to, or `None` if the host did not resolve it.
 pub(super) fn script_files(state: &mut State, word: &Word) -> Option<Vec<ResolvedFile>> {
     look_up(state, word, Access::Run).files
+}
+
+/// Returns true if the host knows that there is no file with this name in any directory in which the shell may be, and
+/// the command has not written one there.
+pub(super) fn is_missing(state: &mut State, word: &Word) -> bool {
+    let found = look_up(state, word, Access::Read);
+    let placed = |target: &Target| {
+        let folder = target.folder.as_deref().or(state.folders.only());
+        path::resolve(folder, &target.word)
+    };
+    let may_hold = |target: &Target| {
+        let place = placed(target);
+        target.glob
+            || place.contains(UNKNOWN)
+            || found.paths.iter().any(|path| Path::new(path).starts_with(&place))
+    };
+    let survives = state.survey.resolution == Resolution::Host && !found.open && !found.unplaced;
+    survives
+        && found.files.is_some_and(|files| !files.is_empty() && files.iter().all(|file| file.missing))
+        && !state.written().iter().any(may_hold)
 }
 
 /// A path and the facts known about it.

@@ -17,7 +17,9 @@ use super::mock::{MockProcess, answer, commands};
 
 /// Number of times the TUI is opened.
 const RUNS: usize = 30;
-/// Number of keys to type during a flood.
+/// Number of floods. Whether the processors are shared well differs from process to process.
+const FLOODS: usize = 15;
+/// Number of keys to type during each flood.
 const KEYS: usize = 40;
 /// Time for which to observe the idle screen.
 const IDLE: Duration = Duration::from_secs(5);
@@ -197,18 +199,21 @@ fn idle(bench: &mut Bench, port: u16) -> Result<()> {
 }
 
 fn flood(bench: &mut Bench, port: u16) -> Result<()> {
-    let mut seen = TuiProcess::open(bench, port, "", &["flood"])?;
-    // Blanks already on the screen are not redrawn, so search for a single word.
-    seen.wait_for(b"output")?;
     let mut times = Vec::new();
-    for number in 0..KEYS {
-        let letter = char::from_u32(u32::from(LETTER) + u32::try_from(number)?).context("a letter")?;
-        let begun = Instant::now();
-        seen.type_text(&letter.to_string())?;
-        times.push(seen.wait_for(letter.to_string().as_bytes())?.saturating_duration_since(begun));
+    for _ in 0..FLOODS {
+        let mut seen = TuiProcess::open(bench, port, "", &["flood"])?;
+        // Blanks already on the screen are not redrawn, so search for a single word.
+        seen.wait_for(b"output")?;
+        for number in 0..KEYS {
+            let letter = char::from_u32(u32::from(LETTER) + u32::try_from(number)?).context("a letter")?;
+            let begun = Instant::now();
+            seen.type_text(&letter.to_string())?;
+            times.push(seen.wait_for(letter.to_string().as_bytes())?.saturating_duration_since(begun));
+        }
     }
     times.sort_unstable();
-    bench.at_most("a key while output floods, until it is shown: median", ms(times[KEYS / 2]), 10.0, "ms");
-    bench.baseline("the slowest of them", ms(times[KEYS - 1]), "ms");
+    let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
+    bench.at_most("a key while output floods, until it is shown: median", ms(median), 10.0, "ms");
+    bench.baseline("the slowest of them", ms(slowest), "ms");
     Ok(())
 }

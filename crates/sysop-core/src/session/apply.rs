@@ -376,12 +376,13 @@ impl Session {
             let room = CHANGED_FILES_MAX.saturating_sub(self.state.changed_files.len());
             self.state.changed_files.extend(names.take(room).map(|change| change.name.clone()));
             let failed = &mut self.state.failed_command;
-            let unchanged = hints::changed_nothing(&call, &outcome);
-            let end = if is_text && unchanged.is_some() { CallEnd::Failed } else { hints::end_of(&outcome) };
+            let without_effect =
+                hints::changed_nothing(&call, &outcome).or_else(|| hints::wrote_nothing(&call, &outcome));
+            let end = if is_text && without_effect.is_some() { CallEnd::Failed } else { hints::end_of(&outcome) };
             let prepared = FailedCommand::record(failed, &call, &outcome, end).filter(|_| is_text);
             let failures = self.state.same_failures.times;
             let mut result = result_of(&call, edited, &outcome, end, again, failures);
-            for line in unchanged.into_iter().chain(prepared.as_deref().map(hints::not_repeated)) {
+            for line in without_effect.into_iter().chain(prepared.as_deref().map(hints::not_repeated)) {
                 result.output = format!("{}\n{line}", result.output.trim_end());
             }
             if let Some(shortened) = compact::shorten_output(&result, bytes_max) {

@@ -2,7 +2,7 @@
 //! outcome or one reply.
 //!
 //! Small models need these lines most: they repeat a failing command with other words, guess options, and report work
-//! that they never did. A line is added only after a failure or an edit without an effect; other sessions cost nothing.
+//! that they never did. A line is added only after a failure or a command without an effect; other sessions cost nothing.
 
 use crate::message::{CallEnd, ToolCall, has_error_message};
 use crate::outcome::{Outcome, Reversibility, Status, SystemChange};
@@ -115,6 +115,26 @@ pub(super) fn changed_nothing(call: &ToolCall, outcome: &Outcome) -> Option<Stri
         format!("{name} has its")
     };
     Some(format!("[the edit changed nothing: {files} old content]"))
+}
+
+/// Programs and builtins that are used to empty a file or to create an empty one.
+const EMPTYING: [&str; 7] = [":", "echo", "mktemp", "printf", "touch", "true", "truncate"];
+
+/// Returns the line that is added to the result of a command whose only change is a file that is empty or blank, such
+/// as a pipeline whose filter selects the wrong column. Such commands end without a word and with exit code 0.
+pub(super) fn wrote_nothing(call: &ToolCall, outcome: &Outcome) -> Option<String> {
+    let command = call.text_argument("command")?;
+    let [file] = outcome.changed.as_slice() else { return None };
+    let is_silent = outcome.status == Status::Ok && !has_error_message(&outcome.output);
+    let (writer, _) = command.rsplit_once('>')?;
+    let is_meant = command.contains("/dev/null")
+        || writer.trim().is_empty()
+        || writer.split_whitespace().any(|word| EMPTYING.contains(&word));
+    if !is_silent || is_meant || !file.is_blank_file() {
+        return None;
+    }
+    let name = file.name.rsplit('/').next().unwrap_or_default();
+    Some(format!("[the command wrote nothing into {name}: the file is empty]"))
 }
 
 /// Returns the line that is added to the result of a command that seems to prepare for `failed`, the command before it.

@@ -323,7 +323,7 @@ fn survey_of_script(text: &str) -> Survey {
         access: Access::Run,
     };
     let path = target.word.clone();
-    let file = ResolvedFile { path, changed_in_session: false, script: Some(text.to_owned()) };
+    let file = ResolvedFile { path, script: Some(text.to_owned()), ..ResolvedFile::default() };
     let targets = vec![ResolvedTarget { target, files: vec![file] }];
     Survey { resolution: Resolution::Host, targets, context: CommandContext::bash(), ..Survey::default() }
 }

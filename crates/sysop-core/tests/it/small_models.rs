@@ -227,6 +227,42 @@ fn an_edit_that_left_the_files_as_they_were_is_told_so() {
 }
 
 #[test]
+fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
+    let run = |protocol: ToolProtocol, command: &str, how: &str, output: &str| {
+        let mut world = World::auto();
+        world.prompt("Write the name.").reply(Reply { protocol, ..calls(vec![bash("1", command)]) });
+        let changed =
+            vec![SystemChange { kind: ChangeKind::File, name: "/srv/a.txt".to_owned(), how: how.to_owned() }];
+        world.outcome(Outcome { changed, undo: Some(Reversibility::Exact), ..Outcome::ok(output) });
+        let (_, request) = world.asked.clone().expect("asked");
+        let Some(Message::ToolResults { results }) = request.messages.last().map(|last| last.message())
+        else {
+            panic!("the last message holds the results")
+        };
+        (results[0].output.clone(), request.must_call, results[0].end)
+    };
+    let (silent, pipe) = ("[exit code 0]", "ls -l | awk '{print $12}' > a.txt");
+    let line = "[exit code 0]\n[the command wrote nothing into a.txt: the file is empty]";
+    for how in ["created empty", "emptied"] {
+        assert_eq!(run(ToolProtocol::Text, pipe, how, silent), (line.to_owned(), true, CallEnd::Failed), "{how}");
+        let told = run(ToolProtocol::Native, pipe, how, silent);
+        assert_eq!(told, (line.to_owned(), false, CallEnd::Done), "a large model draws its own conclusion");
+    }
+    for (command, how, output) in [
+        (pipe, "created", silent),
+        (pipe, "created empty", "1 line\nerror: no such column\n[exit code 0]"),
+        ("touch a.txt", "created empty", silent),
+        (": > a.txt", "emptied", silent),
+        ("> a.txt", "emptied", silent),
+        ("echo > a.txt", "created empty", silent),
+        ("cat /dev/null > a.txt", "emptied", silent),
+    ] {
+        let told = run(ToolProtocol::Text, command, how, output).0;
+        assert!(!told.contains("wrote nothing"), "{command}: {told}");
+    }
+}
+
+#[test]
 fn a_silent_command_after_a_failure_is_followed_by_a_reminder_of_the_failed_one() {
     let result = |protocol: ToolProtocol, failing: &str, next: &str, outcome: Outcome| {
         let reply = |call| Reply { protocol, ..calls(vec![call]) };

@@ -192,7 +192,9 @@ fn matches_wildcard(parts: &[Wildcard], text: &[char]) -> bool {
 
 fn resolved_file(path: &Path, access: Access, opened: SystemTime) -> Option<ResolvedFile> {
     let real = real_path(path)?;
-    let mut file = ResolvedFile { path: real.to_string_lossy().into_owned(), ..ResolvedFile::default() };
+    let missing = fs::symlink_metadata(&real).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let path = real.to_string_lossy().into_owned();
+    let mut file = ResolvedFile { path, missing, ..ResolvedFile::default() };
     if access == Access::Repository {
         file.script = Some(repository::settings(&real)?);
     }

@@ -43,7 +43,7 @@ pub(super) async fn resolve(
     parse(targets, &output, session_start_s)
 }
 
-/// Parses `f PATH TIME TEXT` for each file and `r` or `u` at the end of each target, all terminated by NUL.
+/// Parses `f PATH TIME TEXT` for each file, where TEXT is `m` for a missing one, and `r` or `u` at the end of each target, all terminated by NUL.
 fn parse(targets: Vec<Target>, output: &[u8], session_start_s: i64) -> Option<Vec<ResolvedTarget>> {
     let mut fields = output.split(|byte| *byte == 0);
     let mut resolved = Vec::new();
@@ -77,5 +77,5 @@ fn read_file(path: String, access: Access, time: &[u8], text: &[u8], session_sta
     let changed_in_session =
         access == Access::Run && changed_s.is_none_or(|changed_s| changed_s >= session_start_s);
     let script = text.strip_prefix(b"s").and_then(|text| String::from_utf8(text.to_vec()).ok());
-    ResolvedFile { path, changed_in_session, script }
+    ResolvedFile { path, missing: text == b"m", changed_in_session, script }
 }

@@ -365,12 +365,21 @@ packages() {                                                         # NAME OLD 
     for (n in b) if (!(n in a)) print n,b[n],"-" }' f=0 "$1/packages" f=1 "$2/packages" | sort
 }
 debs() { ls "$G/debs" 2>/dev/null | awk -v n="${1%%:*}" -v v="$(printf %s "${2%% (*}" | sed 's/:/%3a/g')" 'index($0, n "_" v "_")==1 {print; exit}'; }
+blank() {                                                            # prints the new and edited files without content: empty, or blanks only
+  awk -F"$T" -v most=$SHOWN_MAX '($1=="created" || $1=="edited") && substr($2,1,length($2)-3)=="8" && ++n<=most {print $7}' "$G/changes" >"$G/paths"
+  [ -s "$G/paths" ] || return 0
+  each "$G/paths" stat -c "%f$T%s$T%n" -- 2>/dev/null | awk -F"$T" '$1 ~ /^8/ && $2<=64 {print $3}' >"$G/stats"
+  LC_ALL=C each "$G/stats" grep -L '[^[:space:]]' -- 2>/dev/null
+  rm -f "$G/paths" "$G/stats"
+}
 report() {                                                           # says what changed, and how far it can be undone
+  blank >"$G/blank"
   awk -F"$T" -v OFS="$T" -v acc="$( [ -f "$G/accounts" ] && echo 1 )" -v most=$SHOWN_MAX '
+    f==0 {blank[$0]; next}
     acc && $7 ~ /^\/etc\/(passwd|shadow|group|gshadow|subuid|subgid)-?$/ {next}
     $1=="removed" || $1=="created" {q=$7; sub(/\/[^\/]*$/,"",q); if (done[q]==$1) {done[$7]=$1; next} done[$7]=$1}
-    {w=($1=="mode") ? "mode or owner" : $1; if (++n<=most) print "U","file",w,$7 (substr($2,1,length($2)-3)=="4" && ($1=="removed" || $1=="created") ? "/" : "")}
-    END {if (n>most) print "U","more",n-most,""}' "$G/changes"
+    {w=($1=="mode") ? "mode or owner" : !($7 in blank) ? $1 : $1=="created" ? "created empty" : "emptied"; if (++n<=most) print "U","file",w,$7 (substr($2,1,length($2)-3)=="4" && ($1=="removed" || $1=="created") ? "/" : "")}
+    END {if (n>most) print "U","more",n-most,""}' f=0 "$G/blank" f=1 "$G/changes"
   users | while read -r how name; do say user "$how" "$name"; done
   differ "$G/was" "$G/now" | while IFS=$T read -r n a b how; do say unit "$how" "${n%.service}"; done
   packages "$G/was" "$G/now" | while IFS=$T read -r n a b; do

@@ -48,19 +48,20 @@ async fn the_survey_resolves_the_paths_of_file_tools(factory: &impl Factory) {
     symlink("../../outside", world.at("sub/out")).unwrap();
     symlink("sub/nothing", world.at("dangling")).unwrap();
     let home = real(world.home());
-    for (path, leads_to) in [
-        ("sub/file", format!("{home}/root/sub/file")),
-        ("sub/out", format!("{home}/outside")),
-        ("sub/out/new", format!("{home}/outside/new")),
-        ("dangling", format!("{home}/root/sub/nothing")),
-        ("new/deep/../b", format!("{home}/root/new/b")),
-        ("~/a", format!("{home}/root/~/a")),
-        ("a\nb*", format!("{home}/root/a\nb*")),
+    for (path, leads_to, missing) in [
+        ("sub/file", format!("{home}/root/sub/file"), false),
+        ("sub/out", format!("{home}/outside"), true),
+        ("sub/out/new", format!("{home}/outside/new"), true),
+        ("dangling", format!("{home}/root/sub/nothing"), true),
+        ("new/deep/../b", format!("{home}/root/new/b"), true),
+        ("~/a", format!("{home}/root/~/a"), true),
+        ("a\nb*", format!("{home}/root/a\nb*"), true),
     ] {
         let told = survey(&world, "write_file", json!({"path": path, "content": ""})).await;
         let [resolved] = &told.targets[..] else { panic!("{path}: {told:?}") };
         assert_eq!(resolved.target.access, Access::Write);
-        assert_eq!(resolved.files, [ResolvedFile { path: leads_to, ..ResolvedFile::default() }], "{path}");
+        let file = ResolvedFile { path: leads_to, missing, ..ResolvedFile::default() };
+        assert_eq!(resolved.files, [file], "{path}");
     }
 }
 

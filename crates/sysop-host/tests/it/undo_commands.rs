@@ -235,6 +235,38 @@ async fn an_edit_that_matches_nothing_is_a_rewrite() {
 }
 
 #[tokio::test]
+async fn files_that_are_empty_after_a_command_are_reported_as_such() {
+    let world = World::new(1 << 20);
+    for name in ["cut", "blanks", "same"] {
+        fs::write(world.at(name), "old\n").unwrap();
+    }
+    let command = ": >cut; printf ' \\n\\t\\n' >blanks; touch same; grep x same >new; echo >line; echo x >full; \
+        head -c 70 /dev/zero | tr '\\0' ' ' >long; mkdir d; ln -s nothing link; true";
+    let done = world.bash(command).await;
+    let root = fs::canonicalize(world.at("")).unwrap();
+    let mut changed: Vec<(&str, &str)> = done
+        .changed
+        .iter()
+        .map(|change| (Path::new(&change.name).strip_prefix(&root).unwrap().to_str().unwrap(), change.how.as_str()))
+        .collect();
+    changed.sort_unstable();
+    let expected = [
+        ("blanks", "emptied"),
+        ("cut", "emptied"),
+        ("d", "created"),
+        ("full", "created"),
+        ("line", "created empty"),
+        ("link", "created"),
+        ("long", "created"),
+        ("new", "created empty"),
+        ("same", "touched"),
+    ];
+    assert_eq!(changed, expected);
+    assert_eq!(world.undo(&done).await.status, Status::Ok);
+    assert!(world.text("cut") == "old\n" && world.text("blanks") == "old\n" && !world.at("new").exists());
+}
+
+#[tokio::test]
 async fn effects_outside_of_the_watched_paths_are_never_exact() {
     let world = World::new(1 << 20);
     let done = world.bash("tar -cf made --files-from /dev/null").await;

@@ -19,11 +19,12 @@ use crate::transport::error_text;
 /// Maximum tool calls per reply; further ones are dropped.
 const CALLS_MAX: usize = 128;
 
+/// Fields that hardly any chunk has are boxed, because a chunk is moved several times while it is decoded.
 #[derive(Deserialize)]
 struct ChatChunk<'a> {
     #[serde(borrow, default)]
     choices: Option<Vec<ChunkChoice<'a>>>,
-    usage: Option<ChunkUsage>,
+    usage: Option<Box<ChunkUsage>>,
     /// Progress of prompt processing, from llama.cpp.
     #[serde(default)]
     prompt_progress: Option<PromptProgress>,
@@ -37,7 +38,7 @@ struct ChunkChoice<'a> {
     delta: Option<ChunkDelta<'a>>,
     /// The whole message, sent instead of `delta` by a server that does not stream.
     #[serde(borrow, default)]
-    message: Option<ChunkDelta<'a>>,
+    message: Option<Box<ChunkDelta<'a>>>,
     #[serde(borrow, default)]
     finish_reason: Option<LaxText<'a>>,
 }
@@ -361,7 +362,7 @@ impl ReplyDecoder for OpenAiDecoder {
             out.push(ModelEvent::Progress(ModelProgress { prompt, ..ModelProgress::default() }));
         }
         if let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() {
-            if let Some(delta) = choice.delta.or(choice.message) {
+            if let Some(delta) = choice.delta.or(choice.message.map(|whole| *whole)) {
                 self.delta(delta, out);
             }
             if let Some(LaxText(reason)) = choice.finish_reason.filter(|reason| !reason.0.is_empty()) {

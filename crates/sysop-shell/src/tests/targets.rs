@@ -1,6 +1,7 @@
 //! Paths: recorded targets, protected places, secrets, and the effect of the host's resolution.
 
 use super::bash;
+use crate::path;
 use crate::risk::RiskClass;
 use crate::{Access, Analysis, Resolution, ResolvedFile, ResolvedTarget, Survey, analyze};
 
@@ -278,12 +279,56 @@ fn targets_are_recorded_as_written() {
 }
 
 #[test]
+fn a_checkout_of_a_name_without_a_file_switches_branches() {
+    let class = |command: &str, missing: bool| {
+        let mut survey = bash();
+        survey.resolution = Resolution::Host;
+        let targets = analyze(command, &survey).targets;
+        survey.targets = targets
+            .into_iter()
+            .map(|target| {
+                let path = path::resolve(target.folder.as_deref(), &target.word);
+                ResolvedTarget { files: vec![ResolvedFile { missing, ..file(&path) }], target }
+            })
+            .collect();
+        analyze(command, &survey).risk.class
+    };
+    for command in ["git checkout topic", "git branch fix-1.2 && git checkout fix-1.2", "cd sub && git checkout a/b"]
+    {
+        assert_eq!(class(command, true), RiskClass::Changes, "{command}");
+        assert_eq!(class(command, false), RiskClass::Opaque, "{command}: it may be a file");
+        assert_eq!(class_of(command), RiskClass::Opaque, "{command}: the host did not say");
+    }
+    for command in [
+        "mv notes topic && git checkout topic",
+        "mv * . && git checkout topic",
+        "cp -r /tmp/x . && git checkout a/topic",
+        "cd \"$x\" && git checkout topic",
+        "git -C sub checkout topic",
+        "git --work-tree=sub checkout topic",
+        "GIT_WORK_TREE=sub git checkout topic",
+        "git checkout '*.c'",
+        "git checkout ':/a'",
+        "git checkout top*",
+        "git checkout $x",
+        "git checkout ../topic",
+        "git checkout HEAD topic",
+        "git checkout -p topic",
+        "git checkout --ours topic",
+        "git checkout topic~1",
+    ] {
+        assert!(class(command, true) >= RiskClass::Opaque, "{command}");
+    }
+}
+
+#[test]
 fn a_script_written_in_this_session_is_analyzed() {
     let script = |text: Option<&str>| {
         vec![ResolvedFile {
             path: "/home/ada/work/r.sh".to_owned(),
             changed_in_session: true,
             script: text.map(str::to_owned),
+            ..ResolvedFile::default()
         }]
     };
     for start in ["sh r.sh", "./r.sh", "bash ./r.sh", "sudo ./r.sh a b"] {

@@ -149,7 +149,7 @@ fn with_scripts(command: &str, scripts: &[(&str, Option<&str>)]) -> Survey {
     let script = |target: &Target| {
         let (_, text) = scripts.iter().find(|(name, _)| *name == target.word)?;
         let path = resolve(&target.word, target.folder.as_deref(), &survey);
-        let file = ResolvedFile { path, changed_in_session: false, script: text.map(str::to_owned) };
+        let file = ResolvedFile { path, script: text.map(str::to_owned), ..ResolvedFile::default() };
         Some(ResolvedTarget { target: target.clone(), files: vec![file] })
     };
     survey.targets = shell::analyze(command, &survey).targets.iter().filter_map(script).collect();

@@ -5,6 +5,7 @@ use crate::options::{Reading, is_listed};
 use crate::program_call::ProgramCall;
 use crate::risk::RiskClass;
 use crate::state::State;
+use crate::targets;
 
 /// Assesses `git checkout`, which switches branches or discards changes of files, depending on what its arguments name.
 pub(super) fn checkout(
@@ -29,13 +30,28 @@ pub(super) fn checkout(
             || is_hash
             || kinds.iter().any(|kind| name.starts_with(kind))
     };
-    if !creates && !reading.operands.iter().all(|word| word.literal().is_some_and(is_branch)) {
+    // A path is relative to the directory of the repository if `-C` or another option of git itself comes first.
+    let is_plain = matches!(call.arguments(), [verb, _] if verb.literal() == Some("checkout"));
+    let no_file = |state: &mut State, word: &Word| {
+        is_plain && word.literal().is_some_and(is_branch_name) && targets::is_missing(state, word)
+    };
+    let mut switches = |word: &Word| word.literal().is_some_and(is_branch) || no_file(state, word);
+    if !creates && !reading.operands.iter().all(|word| switches(word)) {
         state.note(
             call.span,
             RiskClass::Opaque,
             "discards changes if the argument is a file; use `git switch` for branches",
         );
     }
+}
+
+/// Returns true for text that git can only take as the name of a branch or of the file with exactly this name.
+fn is_branch_name(text: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/".contains(letter);
+    text.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+        && !text.ends_with('/')
+        && !text.contains("..")
+        && text.chars().all(is_plain)
 }
 
 /// Assesses `git reset`. With paths, it unstages changes; with a commit other than HEAD, it moves the branch.

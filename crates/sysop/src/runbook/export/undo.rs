@@ -95,7 +95,7 @@ fn inverse<'a>(words: &[&'a str], outcome: &Outcome) -> Option<Vec<&'a str>> {
 fn created_folders<'a>(folder: &'a str, outcome: &Outcome) -> Vec<&'a str> {
     // Only the topmost of new folders is listed, with a slash at its end.
     let is_topmost = |path: &str| {
-        let mut created = outcome.changed.iter().filter(|change| change.how == "created");
+        let mut created = outcome.changed.iter().filter(|change| change.is_creation());
         created.any(|change| {
             let above = change.name.trim_end_matches('/').strip_suffix(path);
             above.is_some_and(|above| above.is_empty() || above.ends_with('/') && !path.starts_with('/'))
@@ -143,7 +143,7 @@ fn installed_packages(command: &str, outcome: &Outcome) -> Option<String> {
 /// Returns the command that removes the files listed in the outcome, if it lists only files and all are new.
 fn created_files(outcome: &Outcome) -> Option<String> {
     let is_new = |change: &sysop_core::outcome::SystemChange| {
-        change.kind == ChangeKind::File && change.how == "created" && !change.name.ends_with('/')
+        change.kind == ChangeKind::File && change.is_creation() && !change.name.ends_with('/')
     };
     let all_new = !outcome.changed.is_empty() && outcome.changed.iter().all(is_new);
     (all_new && outcome.hosts.is_empty()).then(|| {
