@@ -11,6 +11,9 @@ use crate::model_limits::ModelLimits;
 use crate::policy::{self, ApprovalMode, PolicyOptions};
 use crate::tool::ToolSpec;
 
+/// Text that follows the name of a git repository in the list of files that a system prompt contains.
+pub const REPOSITORY_MARK: &str = "/ (a git repository: ";
+
 /// Settings of a session. They are logged in the session's first event, so that a replay needs only the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSpec {

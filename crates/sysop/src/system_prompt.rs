@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use sysop_core::spec::REPOSITORY_MARK;
 use sysop_core::tool::ToolSpec;
 
 use crate::settings::HostChoice;
@@ -131,8 +132,8 @@ fn list_entry(path: &Path, name: &str, room: usize) -> String {
     names.truncate(NAMES_MAX);
     names.extend(is_cut.then(|| "…".to_owned()));
     let names = if names.is_empty() { "empty".to_owned() } else { names.join(", ") };
-    let repository = if path.join(".git").exists() { "a git repository: " } else { "" };
-    let entry = format!("{name}/ ({repository}{names})");
+    let start = if path.join(".git").exists() { REPOSITORY_MARK } else { "/ (" };
+    let entry = format!("{name}{start}{names})");
     if entry.len() > room { format!("{name}/") } else { entry }
 }
 

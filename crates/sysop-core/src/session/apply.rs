@@ -242,6 +242,7 @@ impl Session {
         state.evidence_due = None;
         state.evidence_made.clear();
         state.changed_files.clear();
+        state.empty_file = None;
         state.repeated = None;
         state.same_failures = SameFailures::default();
         state.failed_command = None;
@@ -264,6 +265,9 @@ impl Session {
         self.spend(reply.usage);
         let request = self.evidence_request(&reply);
         let state = &mut self.state;
+        if request.is_some() {
+            state.repeated = None; // the model needs its tools for the evidence
+        }
         state.evidence_due = request;
         state.expansion.iter_mut().for_each(Vec::clear);
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
@@ -376,13 +380,18 @@ impl Session {
             let room = CHANGED_FILES_MAX.saturating_sub(self.state.changed_files.len());
             self.state.changed_files.extend(names.take(room).map(|change| change.name.clone()));
             let failed = &mut self.state.failed_command;
-            let without_effect =
-                hints::changed_nothing(&call, &outcome).or_else(|| hints::wrote_nothing(&call, &outcome));
-            let end = if is_text && without_effect.is_some() { CallEnd::Failed } else { hints::end_of(&outcome) };
+            let wrote_nothing = hints::wrote_nothing(&call, &outcome);
+            hints::note_empty_file(&mut self.state.empty_file, &outcome, wrote_nothing.is_some());
+            let spec = &self.state.spec;
+            let system = spec.text_system.as_ref().unwrap_or(&spec.system);
+            let advice = hints::changed_nothing(&call, &outcome)
+                .or(wrote_nothing)
+                .or_else(|| hints::no_repository(&call, &outcome, system));
+            let end = if is_text && advice.is_some() { CallEnd::Advised } else { hints::end_of(&outcome) };
             let prepared = FailedCommand::record(failed, &call, &outcome, end).filter(|_| is_text);
             let failures = self.state.same_failures.times;
             let mut result = result_of(&call, edited, &outcome, end, again, failures);
-            for line in without_effect.into_iter().chain(prepared.as_deref().map(hints::not_repeated)) {
+            for line in advice.into_iter().chain(prepared.as_deref().map(hints::not_repeated)) {
                 result.output = format!("{}\n{line}", result.output.trim_end());
             }
             if let Some(shortened) = compact::shorten_output(&result, bytes_max) {

@@ -6,6 +6,7 @@
 
 use crate::message::{CallEnd, ToolCall, has_error_message};
 use crate::outcome::{Outcome, Reversibility, Status, SystemChange};
+use crate::spec::REPOSITORY_MARK;
 
 /// Exit code of a shell that did not find the program.
 const NOT_FOUND: i32 = 127;
@@ -13,8 +14,11 @@ const NOT_FOUND: i32 = 127;
 /// Number of bytes of an output, from its end, that are searched for an error message.
 const SEARCHED_BYTES_MAX: usize = 2_000;
 
-/// Maximum characters of a repeated command.
+/// Maximum characters of a command in a hint.
 const COMMAND_CHARS_MAX: usize = 300;
+
+/// Message of git outside of a repository.
+const NO_REPOSITORY: &str = "fatal: not a git repository";
 
 /// Lowercase phrases with which programs reject an option.
 const WRONG_OPTION: [&str; 11] = [
@@ -114,7 +118,9 @@ pub(super) fn changed_nothing(call: &ToolCall, outcome: &Outcome) -> Option<Stri
     } else {
         format!("{name} has its")
     };
-    Some(format!("[the edit changed nothing: {files} old content]"))
+    let is_path = |word: &&str| word.rsplit('/').next() == Some(name);
+    let path = command.split_whitespace().find(is_path).unwrap_or(name);
+    Some(format!("[the edit changed nothing: {files} old content; run: cat {path}]"))
 }
 
 /// Programs and builtins that are used to empty a file or to create an empty one.
@@ -134,16 +140,70 @@ pub(super) fn wrote_nothing(call: &ToolCall, outcome: &Outcome) -> Option<String
         return None;
     }
     let name = file.name.rsplit('/').next().unwrap_or_default();
-    Some(format!("[the command wrote nothing into {name}: the file is empty]"))
+    let first_part = first_line(writer.split('|').next().unwrap_or(writer).trim());
+    Some(format!(
+        "[the command wrote nothing into {name}, which is empty; run its first part alone: {first_part}]"
+    ))
+}
+
+/// Keeps the path of a file that is empty after a command was to write something into it, until the file is changed.
+pub(super) fn note_empty_file(empty: &mut Option<String>, outcome: &Outcome, wrote_nothing: bool) {
+    let is_filled = |path: &String| {
+        let mut changes = outcome.changed.iter().filter(|change| change.name == *path);
+        changes.any(|change| !change.is_rewrite() && !change.is_blank_file())
+    };
+    if wrote_nothing {
+        *empty = outcome.changed.first().map(|file| file.name.clone());
+    } else if empty.as_ref().is_some_and(is_filled) {
+        *empty = None;
+    }
+}
+
+/// Returns the question about an empty file before a turn ends.
+pub(super) fn still_empty(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    format!(
+        "{name} is still empty. If it must hold something, write that into it now. If not, give your answer again."
+    )
 }
 
 /// Returns the line that is added to the result of a command that seems to prepare for `failed`, the command before it.
 pub(super) fn not_repeated(failed: &str) -> String {
-    let line: String = failed.lines().next().unwrap_or_default().chars().take(COMMAND_CHARS_MAX).collect();
-    let rest = if line.len() < failed.trim_end().len() { " …" } else { "" };
-    format!(
-        "[this command failed and has not been run again; if it is still needed, run it now: {line}{rest}]"
-    )
+    let line = first_line(failed);
+    format!("[this command failed and has not been run again; if it is still needed, run it now: {line}]")
+}
+
+/// Returns the beginning of a command, for a hint of one line.
+fn first_line(command: &str) -> String {
+    let mut line: String = command.lines().next().unwrap_or_default().chars().take(COMMAND_CHARS_MAX).collect();
+    if line.len() < command.trim_end().len() {
+        line.push_str(" …");
+    }
+    line
+}
+
+/// Returns the line that is added to the result of a git command that ran outside of a repository. `system` is the
+/// system prompt, which may list the files of the workspace.
+pub(super) fn no_repository(call: &ToolCall, outcome: &Outcome, system: &str) -> Option<String> {
+    let command = call.text_argument("command")?;
+    if outcome.status != Status::Failed
+        || !command.starts_with("git ")
+        || !outcome.output.contains(NO_REPOSITORY)
+    {
+        return None;
+    }
+    let name = listed_repository(system)?;
+    // Paths below the repository are relative to it from now on.
+    let inner = first_line(command).replace(&format!(" {name}/"), " ");
+    Some(format!("[the repository is in the directory {name}; run: cd {name} && {inner}]"))
+}
+
+/// Returns the name of the only git repository in the list of files that a system prompt contains.
+fn listed_repository(system: &str) -> Option<&str> {
+    let mut marks = system.match_indices(REPOSITORY_MARK);
+    let (at, _) = marks.next()?;
+    let name = system[..at].rsplit([' ', '\n']).next().filter(|name| !name.is_empty())?;
+    marks.next().is_none().then_some(name)
 }
 
 /// Returns the program that a shell did not find, according to its message: `sh: 1: jq: not found`, `bash: line 1: jq:
@@ -196,7 +256,8 @@ const FILES_MAX: usize = 3;
 /// Returns a question about the files that `prompt` names and that occur in none of the texts in `used`.
 pub(super) fn unused_files(prompt: &str, used: &[String]) -> Option<String> {
     let mut files: Vec<&str> = Vec::new();
-    for name in named_files(prompt) {
+    let sentences = prompt.split_inclusive(['\n', ';']).flat_map(|line| line.split_inclusive(". "));
+    for name in sentences.filter(|sentence| !restricts(sentence)).flat_map(named_files) {
         if !files.contains(&name) && !used.iter().any(|text| text.contains(name)) {
             files.push(name);
         }
@@ -210,6 +271,18 @@ pub(super) fn unused_files(prompt: &str, used: &[String]) -> Option<String> {
         )
     })
 }
+
+/// Returns true if a sentence says what must not be done or must stay as it is.
+fn restricts(sentence: &str) -> bool {
+    let words = sentence.split(|sign: char| !sign.is_alphabetic() && sign != '\'');
+    let is_restriction = |word: &str| RESTRICTIONS.iter().any(|listed| listed.eq_ignore_ascii_case(word));
+    words.into_iter().any(is_restriction)
+}
+
+/// Words of a restriction. A file that must stay as it is need not be used.
+const RESTRICTIONS: [&str; 12] = [
+    "don't", "except", "keep", "keeps", "leave", "leaves", "never", "nor", "not", "stay", "stays", "unchanged",
+];
 
 /// Returns the names of files in a text, without their directories. A name has an extension. Names of up to three
 /// characters, such as `e.g`, addresses of hosts and pages, and patterns do not count.
@@ -270,10 +343,13 @@ fn says_that_an_action_was_done(text: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{claims_action, end_of, usage};
+    use super::{claims_action, end_of, listed_repository, no_repository, usage};
     use crate::id::CallId;
     use crate::message::{Arguments, CallEnd, ToolCall};
     use crate::outcome::{Outcome, Status};
+    use crate::spec::REPOSITORY_MARK;
+
+    const SYSTEM: &str = "Names of files: data/ (a.csv), shop/ (a git repository: main.c), x.conf\n- Look first.";
 
     fn hint(command: &str, exit_code: i32, output: &str) -> Option<String> {
         let Some(arguments) = json!({"command": command}).as_object().cloned() else { panic!("an object") };
@@ -284,7 +360,8 @@ mod tests {
             arguments: Arguments::Object(arguments),
         };
         let status = if exit_code == 0 { Status::Ok } else { Status::Failed };
-        usage(&call, &Outcome { status, exit_code: Some(exit_code), ..Outcome::ok(output) })
+        let outcome = Outcome { status, exit_code: Some(exit_code), ..Outcome::ok(output) };
+        usage(&call, &outcome).or_else(|| no_repository(&call, &outcome, SYSTEM))
     }
 
     #[test]
@@ -303,6 +380,17 @@ mod tests {
             None,
             "the text is not a program name"
         );
+    }
+
+    #[test]
+    fn git_outside_of_a_repository_is_told_to_change_the_directory() {
+        let fatal = "fatal: not a git repository (or any of the parent directories): .git\n[exit code 128]";
+        let line = "[the repository is in the directory shop; run: cd shop && git add main.c]";
+        assert_eq!(hint("git add shop/main.c", 128, fatal).as_deref(), Some(line));
+        let two = format!("a{REPOSITORY_MARK}b), c{REPOSITORY_MARK}d)");
+        assert_eq!((listed_repository(&two), listed_repository("")), (None, None));
+        assert_eq!(hint("cd repo && git status", 128, fatal), None, "it has been changed");
+        assert_eq!(hint("git status", 0, fatal), None, "the command did not fail");
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub(super) struct State {
     pub(super) evidence_made: Vec<EvidenceKind>,
     /// Paths of files that commands of this turn changed, as the host reported them; at most `CHANGED_FILES_MAX`.
     pub(super) changed_files: Vec<String>,
+    /// Path of a file into which a command of this turn was to write something, but which is empty.
+    pub(super) empty_file: Option<String>,
     /// Number of consecutive calls of this turn that failed with the same output, with any arguments.
     pub(super) same_failures: SameFailures,
     /// The last command of this turn that failed, until another one makes up for it.
@@ -257,7 +259,7 @@ impl FailedCommand {
             *failed = None;
             return None;
         };
-        if end == CallEnd::Failed {
+        if matches!(end, CallEnd::Failed | CallEnd::Advised) {
             let retries = failed.as_ref().map_or(RETRIES, |failed| failed.retries.saturating_sub(1));
             *failed = Some(Self { command: command.to_owned(), retries });
             return None;
@@ -287,6 +289,8 @@ pub(super) struct EvidenceRequest {
 pub(super) enum EvidenceKind {
     /// The reply claims actions, but no tool ran.
     Claim,
+    /// A command was to write something into a file that is empty.
+    EmptyFile,
     /// The prompt names a file that no call has named or changed.
     UnusedFile,
 }
@@ -367,6 +371,7 @@ impl State {
             evidence_due: None,
             evidence_made: Vec::new(),
             changed_files: Vec::new(),
+            empty_file: None,
             same_failures: SameFailures::default(),
             failed_command: None,
             changes: Vec::new(),

@@ -187,7 +187,15 @@ impl Session {
         if claims && may_ask(EvidenceKind::Claim) {
             return Some(EvidenceRequest { kind: EvidenceKind::Claim, text: EVIDENCE_NUDGE.to_owned() });
         }
-        if reply.protocol != ToolProtocol::Text || !may_ask(EvidenceKind::UnusedFile) {
+        if reply.protocol != ToolProtocol::Text {
+            return None;
+        }
+        if let Some(path) = state.empty_file.as_deref()
+            && may_ask(EvidenceKind::EmptyFile)
+        {
+            return Some(EvidenceRequest { kind: EvidenceKind::EmptyFile, text: hints::still_empty(path) });
+        }
+        if !may_ask(EvidenceKind::UnusedFile) {
             return None;
         }
         let text = self.unused_files()?;

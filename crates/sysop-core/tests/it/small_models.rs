@@ -160,6 +160,8 @@ fn a_model_with_tools_as_text_is_asked_once_about_a_file_that_nothing_used() {
         .assert_eq(&asked("Count the errors in logs/app.log. Write the number to out/answer.txt.", answer()).unwrap_or_default());
     for prompt in [
         "Count the errors in logs/app.log.",
+        "Count the errors in logs/app.log. Leave b.conf as it is.",
+        "Count the errors in logs/app.log. Do not write to answer.txt; b.conf must stay.",
         "Count errors, e.g. of 10.0.0.1, see https://a.example/b.html, *.log",
     ] {
         assert_eq!(asked(prompt, answer()), None, "{prompt}");
@@ -207,13 +209,13 @@ fn an_edit_that_left_the_files_as_they_were_is_told_so() {
     };
     let (silent, sed) = ("[exit code 0]", "sed -i s/80/81/ a.conf");
     let same = || rewritten("a.conf", "touched");
-    let line = "[exit code 0]\n[the edit changed nothing: a.conf has its old content]";
+    let line = "[exit code 0]\n[the edit changed nothing: a.conf has its old content; run: cat a.conf]";
     let told = run(ToolProtocol::Text, sed, silent, vec![same()]);
-    assert_eq!(told, (line.to_owned(), true, CallEnd::Failed));
+    assert_eq!(told, (line.to_owned(), true, CallEnd::Advised));
     let told = run(ToolProtocol::Native, sed, silent, vec![same()]);
     assert_eq!(told, (line.to_owned(), false, CallEnd::Done), "a large model draws its own conclusion");
     let told = run(ToolProtocol::Text, sed, silent, vec![same(), rewritten("b", "touched")]).0;
-    assert!(told.ends_with("changed nothing: a.conf and others have their old content]"), "{told}");
+    assert!(told.contains("changed nothing: a.conf and others have their old content"), "{told}");
     for (command, output, changed) in [
         (sed, silent, vec![same(), rewritten("b", "edited")]),
         (sed, silent, vec![]),
@@ -242,9 +244,9 @@ fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
         (results[0].output.clone(), request.must_call, results[0].end)
     };
     let (silent, pipe) = ("[exit code 0]", "ls -l | awk '{print $12}' > a.txt");
-    let line = "[exit code 0]\n[the command wrote nothing into a.txt: the file is empty]";
+    let line = "[exit code 0]\n[the command wrote nothing into a.txt, which is empty; run its first part alone: ls -l]";
     for how in ["created empty", "emptied"] {
-        assert_eq!(run(ToolProtocol::Text, pipe, how, silent), (line.to_owned(), true, CallEnd::Failed), "{how}");
+        assert_eq!(run(ToolProtocol::Text, pipe, how, silent), (line.to_owned(), true, CallEnd::Advised), "{how}");
         let told = run(ToolProtocol::Native, pipe, how, silent);
         assert_eq!(told, (line.to_owned(), false, CallEnd::Done), "a large model draws its own conclusion");
     }
@@ -260,6 +262,37 @@ fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
         let told = run(ToolProtocol::Text, command, how, output).0;
         assert!(!told.contains("wrote nothing"), "{command}: {told}");
     }
+}
+
+#[test]
+fn a_turn_does_not_end_with_an_empty_file_before_the_model_was_asked() {
+    let text = |reply: Reply| Reply { protocol: ToolProtocol::Text, ..reply };
+    let changed = |how: &str| {
+        let (name, how) = ("/srv/a.txt".to_owned(), how.to_owned());
+        Outcome { changed: vec![SystemChange { kind: ChangeKind::File, name, how }], ..Outcome::ok("") }
+    };
+    let pipe = || text(calls(vec![bash("", "ls -l | cut -d: -f9 > a.txt")]));
+    let mut world = World::auto();
+    world.prompt("Write the name into a.txt.");
+    for how in ["created empty", "touched"] {
+        world.reply(pipe()).outcome(changed(how));
+    }
+    world.reply(text(says("It is b.")));
+    let (_, request) = world.asked.clone().expect("asked");
+    let Some(Message::User { text: question, .. }) = request.messages.last().map(|last| last.message().clone())
+    else {
+        panic!("a question")
+    };
+    expect!["a.txt is still empty. If it must hold something, write that into it now. If not, give your answer again."]
+        .assert_eq(&question);
+    assert!(!request.tools.is_empty(), "the repeated call does not take its tools away");
+    world.reply(text(says("It is b.")));
+    assert!(world.lines().ends_with("turn 1 ended end_turn"), "it is asked once: {}", world.lines());
+    let mut world = World::auto();
+    world.prompt("Write the name into a.txt.").reply(pipe()).outcome(changed("created empty"));
+    world.reply(text(calls(vec![bash("2", "echo b > a.txt")]))).outcome(changed("edited"));
+    world.reply(text(says("It is b.")));
+    assert!(world.lines().ends_with("turn 1 ended end_turn"), "{}", world.lines());
 }
 
 #[test]

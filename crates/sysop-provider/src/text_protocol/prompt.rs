@@ -142,6 +142,8 @@ pub(super) fn render_results(results: &[ToolResult]) -> String {
         AFTER_REFUSAL
     } else if ended(CallEnd::Unfinished) {
         AFTER_CUT
+    } else if ended(CallEnd::Advised) {
+        "" // the result says what to run
     } else {
         AFTER_SUCCESS
     });
