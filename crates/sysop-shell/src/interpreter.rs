@@ -79,11 +79,12 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         return true;
     }
     if let Some((names, short, long)) = INTERPRETERS.iter().find(|(names, _, _)| named(names, name)) {
-        state.raise(RiskClass::Changes);
         if names.contains(&"awk") {
-            awk(state, call)
+            let trusted = call.is_usual_program(name);
+            awk(state, call, trusted);
         } else {
-            interpreter(state, call, short, long)
+            state.raise(RiskClass::Changes);
+            interpreter(state, call, short, long);
         }
         return true;
     }
@@ -208,9 +209,9 @@ fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     }
 }
 
-/// Assesses an awk program. A program is harmless only if it contains no construct that can run commands or write
-/// files.
-fn awk(state: &mut State, call: &ProgramCall<'_>) {
+/// Assesses an awk program. A program only reads if it contains no construct that can run commands, write files, or read
+/// other files than its operands. If awk is not `trusted`, another program may run.
+fn awk(state: &mut State, call: &ProgramCall<'_>, trusted: bool) {
     let Some(parsed) = options::parse(
         "-P -Fv: --field-separator= --assign= --posix --re-interval",
         call.arguments(),
@@ -219,20 +220,45 @@ fn awk(state: &mut State, call: &ProgramCall<'_>) {
         state.note(call.span, RiskClass::Opaque, "an awk program that is computed at run time");
         return;
     };
-    let Some(program) = parsed.operands.first() else { return };
+    let Some((program, files)) = parsed.operands.split_first() else {
+        return state.raise(RiskClass::Changes);
+    };
     let Some(text) = program.literal() else {
         state.note(call.span_of(program), RiskClass::Opaque, "an awk program that is computed at run time");
         return;
     };
     warn_of_destruction(state, call, text);
-    let without_or = text.replace("||", " ");
-    let writes = text.contains('>') && text.contains("print");
-    let words = ["system", "getline", "@load", "@include", "@namespace", "@", "close", "fflush"];
-    if without_or.contains('|') || writes || words.iter().any(|word| text.contains(word)) {
+    if !awk_only_reads(text) {
         state.note(
             call.span_of(program),
             RiskClass::Opaque,
             "an awk program that may run commands or write files",
         );
     }
+    // Some awks take options after operands, which may name another program.
+    let is_file = |word: &Word| {
+        let text = word.literal().filter(|_| !word.glob && !word.brace && !word.ansi);
+        text.is_some_and(|text| text == "-" || !text.starts_with('-'))
+    };
+    if !trusted || call.argument_source.is_some() || !files.iter().all(|word| is_file(word)) {
+        state.raise(RiskClass::Changes);
+    }
+    for word in files {
+        targets::use_path(state, call.span_of(word), word, Access::Read);
+    }
+}
+
+/// Returns true if the text of an awk program shows that it runs no command, writes no file, and reads only the files
+/// that the command line names.
+///
+/// Only `print` and `printf` have redirections, and these stand behind them. Before them, `|` and `>` are part of a
+/// pattern or a comparison, because a pipe into `getline` does not count: the name is refused.
+fn awk_only_reads(text: &str) -> bool {
+    const REFUSED: [&str; 10] =
+        ["system", "getline", "@", "close", "fflush", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "\\\n"];
+    let printed = text.find("print").map_or("", |at| text.get(at..).unwrap_or("")).replace("||", " ");
+    let is_plain = |sign: char| sign == '\n' || sign == '\t' || !sign.is_control();
+    !printed.contains(['|', '>'])
+        && text.chars().all(is_plain)
+        && !REFUSED.iter().any(|word| text.contains(word))
 }

@@ -206,6 +206,13 @@ impl ProgramCall<'_> {
         }
     }
 
+    /// Returns true if this is a plain call of the system's program with this name.
+    pub(super) fn is_usual_program(&self, name: &str) -> bool {
+        let Some(word) = self.words.first() else { return false };
+        let raw = self.script.source.get(word.start..word.end);
+        raw.is_some() && raw == word.literal() && is_system_program(self.words, name)
+    }
+
     fn judge_program(&self, state: &mut State, name: &str, plain: bool) {
         let trusted = plain && is_system_program(self.words, name);
         let before = std::mem::replace(&mut state.keeps_content, KEEPS_CONTENT.contains(&name));

@@ -169,6 +169,9 @@ const WRAPPERS: &[Wrapper] = &[
 /// Wrappers that take the inner command as text for a shell.
 const TEXT: &[&str] = &["su", "runuser", "script", "sg", "watch", "parallel", "sem"];
 
+/// Wrappers that change nothing but the inner command's time limit, priority or buffers.
+const TRANSPARENT: &[&str] = &["timeout", "gtimeout", "nice", "stdbuf"];
+
 /// Assesses a wrapper and the program that it runs. Returns false if the program is not a wrapper.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if let "command" | "env" = name
@@ -181,7 +184,9 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         state.note(call.span_of_program(), RiskClass::Changes, "ends the shell");
     }
     let (floor, why) = wrapper.floor;
-    if why.is_empty() {
+    if TRANSPARENT.contains(&name) && call.is_usual_program(name) {
+        // The inner command decides. Unknown options are judged by `guess`.
+    } else if why.is_empty() {
         state.raise(floor)
     } else {
         state.note(call.span_of_program(), floor, why)
@@ -204,7 +209,10 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
                 state.folders = before;
             }
         }
-        Some(_) | None => guess(state, call),
+        Some(_) | None => {
+            state.raise(RiskClass::Changes);
+            guess(state, call);
+        }
     }
     true
 }
