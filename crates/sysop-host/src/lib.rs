@@ -71,7 +71,7 @@ pub use crate::settings::{ARTIFACT_BYTES_MAX, HostError, LocalSettings, RemoteSe
 pub use crate::skill_files::read_own_skill_files;
 pub use crate::ssh::{
     CONNECT_TIMEOUT_DEFAULT, GUARD_SECONDS_DEFAULT, GUARD_SETTLE_DEFAULT, GuardStatus, GuardVerb,
-    MachineInfo, PortForward, SshConnection, SshError, SshSettings, is_container,
+    MachineInfo, PortForward, SURVEY_TIMEOUT_DEFAULT, SshConnection, SshError, SshSettings, is_container,
 };
 use crate::ssh::{Guards, SshMachine, guarded_command};
 use crate::terminal::SharedTerminal;

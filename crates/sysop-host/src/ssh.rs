@@ -74,4 +74,4 @@ pub use self::guarded_call::{GUARD_SECONDS_DEFAULT, GUARD_SETTLE_DEFAULT};
 pub(crate) use self::guarded_call::{Guards, guarded_command};
 pub(crate) use self::machine::SshMachine;
 pub use self::running_script::MachineInfo;
-pub use self::settings::{CONNECT_TIMEOUT_DEFAULT, SshSettings};
+pub use self::settings::{CONNECT_TIMEOUT_DEFAULT, SURVEY_TIMEOUT_DEFAULT, SshSettings};

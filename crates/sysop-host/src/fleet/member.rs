@@ -4,8 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sysop_core::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
 use sysop_core::guard::GuardTimeout;
+use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::Survey;
@@ -16,8 +18,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Time that a host has in addition to the call's own timeout, to connect, stop the command and reply.
 const ANSWER_TIME: Duration = Duration::from_secs(90);
-/// Maximum time of a survey. It is limited so that one host does not delay the others.
-const SURVEY_TIME_MAX: Duration = Duration::from_secs(8);
+/// Maximum time of a survey. It is limited so that one host does not delay the others. Above the time that a survey waits
+/// for a connection, so that a silent host counts as unreachable, and below the session's limit on a survey.
+const SURVEY_TIME_MAX: Duration = Duration::from_millis(9_500);
 /// Time that a host has in addition to a probe's own limit.
 const PROBE_ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Maximum time for a host to stop a call.
@@ -28,6 +31,8 @@ pub(super) struct Member {
     pub(super) host: Arc<dyn Host>,
     /// Number of this host's questions that await the user. While there are any, its time limits are paused.
     pub(super) open_prompts: watch::Sender<usize>,
+    /// Call whose latest survey did not reach the host, with the reason.
+    not_surveyed: Mutex<Option<(CallId, String)>>,
 }
 
 #[derive(Clone, Copy)]
@@ -38,10 +43,11 @@ enum CallStopReason {
 
 impl Member {
     pub(super) fn new(name: &str, host: Arc<dyn Host>) -> Self {
-        Self { name: name.into(), host, open_prompts: watch::Sender::new(0) }
+        Self { name: name.into(), host, open_prompts: watch::Sender::new(0), not_surveyed: Mutex::default() }
     }
 
-    /// Runs one call. Gives up if the host neither replies in time nor stops the call.
+    /// Runs one call. Gives up if the host neither replies in time nor stops the call. A call whose survey did not reach
+    /// the host does not run: the decision on the call knows nothing about this host.
     pub(super) async fn run(
         &self,
         call: ToolCall,
@@ -49,6 +55,10 @@ impl Member {
         sink: DeltaSink,
         cancel: &CancellationToken,
     ) -> Outcome {
+        if let Some((_, why)) = self.not_surveyed.lock().as_ref().filter(|(surveyed, _)| *surveyed == call.id)
+        {
+            return Outcome::unreachable(why.clone());
+        }
         let started = Instant::now();
         let guard_time = guard.map_or(0, |guard| u64::from(guard.seconds));
         let time_max = time_of(&call) + ANSWER_TIME + Duration::from_secs(guard_time);
@@ -79,10 +89,12 @@ impl Member {
 
     /// Surveys a call. Returns the default survey if the host does not reply in time.
     pub(super) async fn survey(&self, call: &ToolCall) -> Survey {
-        tokio::select! {
+        let survey = tokio::select! {
             survey = self.host.survey(call) => survey,
             () = self.overdue(SURVEY_TIME_MAX) => Survey::default(),
-        }
+        };
+        *self.not_surveyed.lock() = survey.unreachable.clone().map(|why| (call.id.clone(), why));
+        survey
     }
 
     /// Runs the probe of a preview. Gives up if the host does not reply in time.

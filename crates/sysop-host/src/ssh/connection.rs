@@ -209,6 +209,27 @@ impl ConnectionInner {
         }
     }
 
+    /// Like `connect`, but waits at most for the settings' `survey_timeout`. The attempt continues after that, so that a
+    /// slow host is connected when it is needed next.
+    pub(super) async fn connect_for_survey(self: &Arc<Self>) -> Result<(), SshError> {
+        if self.settings.container().is_some() {
+            return Ok(());
+        }
+        let connecting = async {
+            if self.master.try_lock().is_err() {
+                return self.connect().await; // another task is connecting already
+            }
+            let inner = Arc::clone(self);
+            let attempt = tokio::spawn(async move { inner.connect().await });
+            attempt.await.unwrap_or_else(|error| Err(SshError::here(self.name(), error)))
+        };
+        let (_, prompts) = self.login_settings()?;
+        match prompts.wait(self.settings.survey_timeout, connecting).await {
+            Some(connected) => connected,
+            None => Err(SshError::Timeout(self.name().to_owned())),
+        }
+    }
+
     /// Derives the error from the output of a separate session's program.
     pub(super) fn read_error(&self, printed: &str) -> SshError {
         let destination = self.name().to_owned();

@@ -106,6 +106,7 @@ impl SshMachine {
         if let Some(surroundings) = self.surroundings.get() {
             return Ok(surroundings);
         }
+        self.inner.connect_for_survey().await.map_err(MachineError::Unreachable)?;
         let script = RemoteScript::new(CONTEXT, &[&self.given]);
         let ran = run_script(&self.inner, script, 16 * 1024, SCRIPT_MAX).await;
         let ran = ran.map_err(|RunError { error, .. }| MachineError::Unreachable(error))?;

@@ -128,7 +128,7 @@ pub(super) enum LoginPrompts {
 impl LoginPrompts {
     /// Waits for `login`, at most for the timeout `machine`, or longer while a prompt is open. The timeout restarts
     /// after each answer. Returns `None` if the login takes too long.
-    async fn wait<T>(mut self, machine: Duration, login: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn wait<T>(mut self, machine: Duration, login: impl Future<Output = T>) -> Option<T> {
         let mut login = pin!(login);
         loop {
             let (limit, questions) = match &mut self {

@@ -11,6 +11,9 @@ use crate::settings::HostError;
 
 /// Default timeout for the host's response to a connection attempt.
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
+/// Default of `survey_timeout`. Below the limits of a fleet and of a session on a whole survey: a survey that they cut
+/// off says nothing about the host, and the call would be judged as if its effect were unknown.
+pub const SURVEY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(9);
 
 /// Settings for connecting to one host: its destination, overrides of the user's `ssh` config, and prompts.
 #[derive(Clone)]
@@ -37,6 +40,9 @@ pub struct SshSettings {
     pub askpass_helper: Option<PathBuf>,
     /// Timeout for the host's response. Time spent in prompts does not count.
     pub connect_timeout: Duration,
+    /// Maximum time that a survey waits for the connection. Time spent in prompts does not count. A connection that takes
+    /// longer is still opened, for the next call.
+    pub survey_timeout: Duration,
 }
 
 /// Omits the askpass variables, which may be secret.
@@ -63,6 +69,7 @@ impl SshSettings {
             askpass_env: Vec::new(),
             askpass_helper: None,
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
+            survey_timeout: SURVEY_TIMEOUT_DEFAULT,
         }
     }
 

@@ -35,6 +35,8 @@ struct Fake {
     act: Box<dyn Fn(ToolCall, DeltaSink, CancellationToken) -> Running + Send + Sync>,
     people: Arc<Mutex<Option<Arc<dyn Prompter>>>>,
     undo: UndoOffer,
+    /// Reason why the survey does not reach the host.
+    unreachable: Option<String>,
 }
 
 #[async_trait]
@@ -44,7 +46,8 @@ impl Host for Fake {
     }
 
     async fn survey(&self, _: &ToolCall) -> Survey {
-        Survey { undo: self.undo.clone(), ..Survey::elsewhere(CommandContext::bash()) }
+        let unreachable = self.unreachable.clone();
+        Survey { undo: self.undo.clone(), unreachable, ..Survey::elsewhere(CommandContext::bash()) }
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
@@ -65,6 +68,7 @@ where
         act: Box::new(move |call, sink, cancel| Box::pin(act(call, sink, cancel))),
         people: Arc::default(),
         undo: UndoOffer::NotNeeded,
+        unreachable: None,
     }
 }
 
@@ -378,4 +382,16 @@ async fn live_output_is_whole_lines_prefixed_with_the_host_and_counts_the_ended_
              [2/2 hosts] web1: ok, exit code 0, 0 ms\n"
         )
     );
+}
+
+#[tokio::test]
+async fn a_host_that_the_survey_did_not_reach_does_not_run_the_call() {
+    let silent = fake(|_, _, _| std::future::ready(exited(0, "it ran")));
+    let silent = Fake { unreachable: Some("db1 did not respond in time".to_owned()), ..silent };
+    let fleet = fleet([("web1", ends(exited(0, "up"))), ("db1", silent)]);
+    let uptime = call("bash", json!({ "command": "uptime" }));
+    assert_eq!(fleet.survey(&uptime).await.unreachable, None, "one host was reached");
+    let outcome = run(&fleet, uptime).await;
+    assert!(outcome.output.contains("db1 did not respond in time"), "{}", outcome.output);
+    assert!(!outcome.output.contains("it ran"), "{}", outcome.output);
 }

@@ -671,3 +671,31 @@ async fn a_canceled_file_tool_does_not_wait_for_a_connection() {
     }
     wait_for_no_masters(&server);
 }
+
+#[tokio::test]
+async fn a_survey_finds_a_silent_host_unreachable_and_the_attempt_goes_on() {
+    let server = Sshd::start(Login::Own);
+    let (listener, port) = silent().await;
+    let known = fs::read_to_string(server.path("known_hosts")).unwrap();
+    let known = known.replace(&format!(":{}", server.port()), &format!(":{port}"));
+    fs::write(server.path("known_hosts"), known).unwrap();
+    let mut settings = server.settings();
+    settings.port = Some(port);
+    settings.connect_timeout = DEADLINE * 10;
+    settings.survey_timeout = Duration::from_millis(1);
+    let host = host(&SshConnection::new(settings).unwrap());
+    let df = tool_call("bash", json!({ "command": "df -h" }));
+    for _ in 0..2 {
+        let survey = tokio::time::timeout(DEADLINE, host.survey(&df)).await.expect("the survey ends");
+        let why = survey.unreachable.expect("the host sent nothing");
+        assert!(why.starts_with("far did not respond in time"), "{why}");
+    }
+    // The host is slow, not dead.
+    let (mut from_ssh, _) = listener.accept().await.unwrap();
+    let mut to_server = tokio::net::TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let relay =
+        tokio::spawn(async move { tokio::io::copy_bidirectional(&mut from_ssh, &mut to_server).await });
+    host.connection().connect().await.unwrap();
+    assert_eq!(masters(&server).len(), 1, "the first attempt connected");
+    relay.abort();
+}
