@@ -1,7 +1,7 @@
 //! Outcome of a tool call: the newest lines of its output, its summary, and a summary per host.
 
 use ratatui::style::Style;
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::outcome::{Outcome, Reversibility, Status};
 use sysop_core::transcript::ToolOutput;
 use sysop_core::ui_text;
 
@@ -24,14 +24,17 @@ pub fn status_role(status: Status) -> StyleRole {
 
 /// Returns the newest rows of a running tool's output, at most `rows`.
 pub fn live_rows(output: &ToolOutput, columns: usize, rows: usize, theme: Theme) -> Vec<TextRow> {
-    let tail = &output.tail;
+    newest_rows(&output.tail, columns, rows, theme)
+}
+
+pub(crate) fn newest_rows(tail: &str, columns: usize, rows: usize, theme: Theme) -> Vec<TextRow> {
     let from = tail.ceil_char_boundary(tail.len().saturating_sub(LIVE_BYTES_MAX));
     // Start at a whole line, so that a truncated sequence is not shown as text.
     let from = match from {
         0 => 0,
         _ => tail[from..].find('\n').map_or(from, |at| from + at + 1),
     };
-    let lines = ansi::lines(&tail[from..], theme, Style::new());
+    let lines = ansi::lines(newest_lines(&tail[from..], rows), theme, Style::new());
     let mut out = Vec::new();
     for line in lines.iter().rev() {
         let wrapped = wrap_exact(&line.spans, columns);
@@ -44,6 +47,14 @@ pub fn live_rows(output: &ToolOutput, columns: usize, rows: usize, theme: Theme)
     out.truncate(rows);
     out.reverse();
     out
+}
+
+/// Returns the last `count` lines, or the whole text if its beginning contains an escape sequence, which may set the
+/// style of the last lines. A flood of output is rendered in each frame, before a typed key is displayed.
+fn newest_lines(text: &str, count: usize) -> &str {
+    let newlines = text.trim_end_matches('\n').rmatch_indices('\n');
+    let from = newlines.map(|(at, _)| at + 1).nth(count).unwrap_or(0);
+    if text[..from].contains('\u{1b}') { text } else { &text[from..] }
 }
 
 /// Returns the outcomes on several hosts, one entry per group of equal outcomes. Outliers come first.
@@ -73,8 +84,33 @@ pub fn shown_text(outcome: &Outcome) -> &str {
     if outcome.is_not_run() {
         return "";
     }
-    let text = outcome.output.trim_end_matches('\n');
-    let Some(code) = outcome.exit_code else { return text };
+    without_exit_code(outcome.output.trim_end_matches('\n'), outcome.exit_code)
+}
+
+/// Returns the output as [`shown_text`] does, also without the lines that say why a call cannot be undone. The second value
+/// says that instead, if it is so.
+pub fn output_and_undo_note(outcome: &Outcome) -> (&str, Option<String>) {
+    let is_noted = matches!(outcome.undo, Some(Reversibility::None | Reversibility::Partly));
+    let mut text = outcome.output.trim_end_matches('\n');
+    let mut reasons = Vec::new();
+    while let Some((before, reason)) = last_undo_line(text).filter(|_| is_noted) {
+        text = before;
+        reasons.push(reason);
+    }
+    reasons.reverse();
+    let note = (!reasons.is_empty()).then(|| format!("no undo: {}", reasons.join("; ")));
+    (if outcome.is_not_run() { "" } else { without_exit_code(text, outcome.exit_code) }, note)
+}
+
+/// Splits off the last line if it is one that hosts add about undo: the text before it, and the reason.
+fn last_undo_line(text: &str) -> Option<(&str, &str)> {
+    let start = text.rfind('\n').map_or(0, |newline| newline + 1);
+    let reason = text[start..].strip_prefix("[no undo: ")?.strip_suffix(']')?;
+    Some((text[..start].trim_end_matches('\n'), reason))
+}
+
+fn without_exit_code(text: &str, exit_code: Option<i32>) -> &str {
+    let Some(code) = exit_code else { return text };
     let text = text.strip_suffix(&format!("[exit code {code}]")).unwrap_or(text);
     text.trim_end_matches('\n')
 }

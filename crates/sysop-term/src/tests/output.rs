@@ -8,6 +8,7 @@ use sysop_core::text::split_styles;
 
 use super::{DARK, NASTY, any_text, buffer, intruder};
 use crate::ansi::{LINE_CHARS_MAX, lines, styled_lines};
+use crate::output::newest_rows;
 use crate::theme::{Theme, ThemeName};
 
 fn check(text: &str, expected: Expect) {
@@ -33,6 +34,21 @@ fn carriage_returns_overwrite_within_the_line() {
     );
     check("a\tb\u{1b}[3Dc\u{1b}[2Gz\n", expect!["az    c b"]);
     check("up\u{1b}[1A\u{1b}[2Jstay\u{1b}[10;10H!\n", expect!["upstay!"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// A sequence at the beginning makes all lines count.
+    #[test]
+    fn rendering_only_the_newest_lines_changes_nothing(
+        pieces in proptest::collection::vec("[a-c]{0,9}|\n{1,3}|\r|\t|\u{8}|\u{1b}\\[3[1-3]m|\u{1b}\\[2K|日本", 0..40),
+        rows in 0_usize..9,
+    ) {
+        let text = pieces.concat();
+        let all = newest_rows(&format!("\u{1b}[m{text}"), 7, rows, DARK);
+        prop_assert_eq!(newest_rows(&text, 7, rows, DARK), all);
+    }
 }
 
 #[test]
