@@ -626,7 +626,7 @@ impl Transcript {
 
     fn stream(&mut self, step: StepId, id: ItemId, piece: &str, body: fn(StreamedText) -> ItemBody) {
         // Late chunk, or a step whose start was not seen here: the log has the full text, or will have it.
-        if self.phase != (SessionPhase::Thinking { step }) {
+        if !self.is_answering(step) {
             return;
         }
         if let Some(item) = self.find(&id) {
@@ -640,6 +640,13 @@ impl Transcript {
         let mut text = StreamedText { text: String::new(), state: TextState::Streaming };
         push_head(&mut text.text, piece, LIVE_TEXT_BYTES_MAX);
         self.push_live(id, body(text));
+    }
+
+    /// Returns true if the model call of the step is in flight. A requested pause begins after its reply.
+    fn is_answering(&self, step: StepId) -> bool {
+        let is_pausing = matches!(self.phase, SessionPhase::Paused { .. });
+        self.phase == SessionPhase::Thinking { step }
+            || is_pausing && self.calls_model() && self.turn.step == step
     }
 
     fn stream_output(&mut self, call: &CallId, piece: &str) {

@@ -45,6 +45,25 @@ fn pausing(tool: ToolCall) -> Vec<Step> {
 }
 
 #[test]
+fn an_answer_goes_on_after_a_pause_was_requested() {
+    let text = |text: &str| Step::Delta(Delta::Text { step: step(1, 1), text: text.into() });
+    let pause = || Step::from(Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 });
+    let mut steps: Vec<Step> =
+        vec![open(), started(1, "go").into(), Event::StepStarted { step: step(1, 1) }.into()];
+    steps.extend([text("one "), pause(), text("two "), Event::Resumed.into(), text("three")]);
+    let answer = |steps: &[Step]| {
+        let transcript = live(steps);
+        let answer = transcript.item(&ItemId::Answer(step(1, 1))).map(|item| item.body.clone());
+        let Some(ItemBody::Answer(text)) = answer else { panic!("there is an answer") };
+        text.text
+    };
+    assert_eq!(answer(&steps), "one two three");
+    // A chunk that comes after the reply belongs to the text in the log.
+    steps.extend([pause(), replied(step(1, 1), "one two three.", Vec::new()).into(), text("late")]);
+    assert_eq!(answer(&steps), "one two three.");
+}
+
+#[test]
 fn the_notice_of_a_pause_follows_it_from_the_request_to_its_end() {
     let mut steps = pausing(bash("c1", "make"));
     assert_eq!(newest_notice(&live(&steps)), "pausing after this command");
