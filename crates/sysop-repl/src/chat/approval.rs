@@ -3,11 +3,14 @@
 //! A key counts only if it was pressed after the question appeared. First, the proposal is drawn. Then all
 //! pending keys are discarded, as is every key pressed within `GUARD`; each such key restarts that period.
 //! Only then is the question drawn and a key accepted. So keys typed ahead for the next prompt never approve a
-//! command. A proposal longer than the screen is shown page by page before the question.
+//! command. A proposal longer than the screen is shown page by page before the question; what is typed at a page counts
+//! as at the question, but nothing is allowed before its last page.
 //!
 //! A letter counts only if no other letter follows it within `SETTLE`: a user who types a sentence at the question
 //! wants to say something, so the sentence becomes feedback. Its first letter may be `y`, so a dangerous command needs
 //! `Y` and Enter, however slowly the user types, or the whole word `yes` and Enter.
+
+mod pager;
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +24,10 @@ use sysop_core::policy::RiskClass;
 use sysop_core::text::visible_text;
 use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::OfferedRule;
+use sysop_term::diff::FileEdit;
 use sysop_term::{StyleRole, TextRow, paint};
 
+use self::pager::{PageKey, Pager};
 use super::editor::{edit_once, suspend};
 use crate::render::{row, terminal_size, words, wrap};
 
@@ -35,8 +40,16 @@ const TEXT_GUARD: Duration = Duration::from_secs(1);
 /// Interval for checking whether a pending question has been answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
+/// Question about a call.
+pub(crate) const RUN: &str = "Run it?";
+/// Question about an edit of a file.
+pub(crate) const APPLY: &str = "Apply it?";
 /// Message for a call that can only be allowed once.
 pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once";
+/// Message for a key that allows a call before all of it was shown.
+const READ_FIRST: &str = "not at the end yet: press q to show the rest and the question";
+/// Message for Esc and Ctrl+D, which other programs take for a cancellation.
+const HOW_TO_REJECT: &str = "nothing has run; press n to reject it, or s (Ctrl+C) to stop the turn";
 /// Message for `y` at a dangerous command.
 const CAPITAL_Y: &str = "dangerous: press Y (Shift+y), then Enter, to run it";
 
@@ -67,6 +80,8 @@ pub(crate) enum ApprovalOutcome {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ApprovalPrompt {
+    /// First words of the question.
+    pub(crate) ask: &'static str,
     /// Rows of the proposal, already laid out.
     pub(crate) rows: Vec<TextRow>,
     /// Command of the call, if it can be edited.
@@ -84,7 +99,9 @@ pub(crate) struct ApprovalPrompt {
 impl ApprovalPrompt {
     /// Creates the question about a proposal that is laid out as `rows`.
     pub(crate) fn new(rows: Vec<TextRow>, plan: &Proposal, transcript: &Transcript) -> Self {
+        let ask = if FileEdit::of(&plan.call).is_some() { APPLY } else { RUN };
         Self {
+            ask,
             rows,
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
             is_dangerous: matches!(plan.risk.class, RiskClass::Dangerous | RiskClass::Lockout),
@@ -121,7 +138,11 @@ enum QuestionInput {
     EnteredLetter(char),
     /// The beginning of a text.
     Text(String),
-    /// A key without a character, also one that took back the letter before it.
+    /// A key that turns a page.
+    Page(PageKey),
+    /// Esc or Ctrl+D.
+    Escape,
+    /// Another key without a character, also one that took back the letter before it.
     OtherKey,
     /// Ctrl+C.
     Interrupt,
@@ -156,23 +177,33 @@ pub(crate) fn ask(
     question: &ApprovalPrompt,
     withdrawn: &AtomicBool,
 ) -> io::Result<ApprovalOutcome> {
+    let mut pager = Pager::new(console, question);
     let mut step = QuestionStep::ShowAgain;
     loop {
         match step {
             QuestionStep::Answer(answer) => return Ok(answer),
-            QuestionStep::Ask => draw_keys(console, question)?,
-            QuestionStep::ShowAgain => {
-                if let Some(answer) = show(console, question, withdrawn)? {
-                    return Ok(answer);
-                }
-                drop_early_keys(console, GUARD, withdrawn)?;
-                draw_keys(console, question)?;
-            }
+            QuestionStep::Ask => pager.draw_keys(console)?,
+            QuestionStep::ShowAgain => pager.draw(console, withdrawn)?,
             QuestionStep::Nothing => {}
         }
         let typed = next_input(console, withdrawn)?;
-        step = handle_input(console, question, typed, withdrawn)?;
+        step = match pager.turn(console, &typed)? {
+            Some(step) => step,
+            None if !pager.is_at_question() && may_allow(&typed) => {
+                say(console, READ_FIRST, StyleRole::Warn)?;
+                QuestionStep::Ask
+            }
+            None => handle_input(console, question, typed, withdrawn)?,
+        };
     }
+}
+
+/// Returns true for a letter that can allow the call.
+fn may_allow(typed: &QuestionInput) -> bool {
+    matches!(
+        typed,
+        QuestionInput::Letter('y' | 'Y' | 'a' | 'A') | QuestionInput::EnteredLetter('y' | 'Y' | 'a' | 'A')
+    )
 }
 
 fn handle_input(
@@ -185,7 +216,11 @@ fn handle_input(
     let letter = match typed {
         QuestionInput::Letter(letter) | QuestionInput::EnteredLetter(letter) => letter,
         QuestionInput::Text(text) => return Ok(message(console, question, &text)?.into()),
-        QuestionInput::OtherKey => return Ok(QuestionStep::Nothing),
+        QuestionInput::Page(_) | QuestionInput::OtherKey => return Ok(QuestionStep::Nothing),
+        QuestionInput::Escape => {
+            say(console, HOW_TO_REJECT, StyleRole::Dim)?;
+            return Ok(QuestionStep::Ask);
+        }
         QuestionInput::Interrupt => return Ok(QuestionStep::Answer(ApprovalOutcome::Interrupt)),
         QuestionInput::Suspend => {
             console.suspend()?;
@@ -257,7 +292,11 @@ fn confirm_dangerous(
         QuestionInput::Text(text) => message(console, question, &text)?,
         QuestionInput::Interrupt => Some(ApprovalOutcome::Interrupt),
         QuestionInput::Withdrawn => Some(ApprovalOutcome::Withdrawn),
-        QuestionInput::Letter(_) | QuestionInput::OtherKey | QuestionInput::Suspend => None,
+        QuestionInput::Letter(_)
+        | QuestionInput::Page(_)
+        | QuestionInput::Escape
+        | QuestionInput::OtherKey
+        | QuestionInput::Suspend => None,
     })
 }
 
@@ -278,6 +317,8 @@ fn confirm_session(
         QuestionInput::Withdrawn => Some(ApprovalOutcome::Withdrawn),
         QuestionInput::Letter(_)
         | QuestionInput::EnteredLetter(_)
+        | QuestionInput::Page(_)
+        | QuestionInput::Escape
         | QuestionInput::OtherKey
         | QuestionInput::Suspend => None,
     })
@@ -324,6 +365,8 @@ pub(crate) fn confirm(
             }
             QuestionInput::Letter(_)
             | QuestionInput::EnteredLetter(_)
+            | QuestionInput::Page(_)
+            | QuestionInput::Escape
             | QuestionInput::OtherKey
             | QuestionInput::Suspend => {}
         }
@@ -348,39 +391,6 @@ fn edit_command(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io:
     };
     say(console, told, StyleRole::Dim)?;
     Ok(QuestionStep::ShowAgain)
-}
-
-/// Draws the proposal, one screen at a time. Returns an outcome if the question ends before the last screen.
-fn show(
-    console: &mut impl ApprovalIo,
-    question: &ApprovalPrompt,
-    withdrawn: &AtomicBool,
-) -> io::Result<Option<ApprovalOutcome>> {
-    let page = console.size().1.saturating_sub(3).max(3);
-    let pages = question.rows.len().div_ceil(page);
-    for (number, rows) in question.rows.chunks(page).enumerate() {
-        for row in rows {
-            console.row(row)?;
-        }
-        if number + 1 == pages {
-            break;
-        }
-        drop_early_keys(console, GUARD, withdrawn)?;
-        let text = format!("page {} of {pages}  space next page  n no", number + 1);
-        console.row(&row(&text, StyleRole::Warn))?;
-        loop {
-            let Some(key) = next_key(console, withdrawn)? else {
-                return Ok(Some(ApprovalOutcome::Withdrawn));
-            };
-            match character(key) {
-                Some('\u{3}') => return Ok(Some(ApprovalOutcome::Interrupt)),
-                Some(' ' | '\n') => break console.erase_row()?,
-                Some('n' | 'N') => return Ok(Some(ApprovalOutcome::Reject(String::new()))),
-                Some(_) | None => {}
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// Discards keys until none was pressed for `quiet`.
@@ -410,9 +420,23 @@ fn next_input(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Resu
     let Some(key) = next_key(console, withdrawn)? else { return Ok(QuestionInput::Withdrawn) };
     match character(key) {
         Some('\u{3}') => Ok(QuestionInput::Interrupt),
+        Some('\u{4}') => Ok(QuestionInput::Escape),
         Some('\u{1a}') => Ok(QuestionInput::Suspend),
-        Some(c) if !c.is_control() && c != ' ' => continue_input(console, c, SETTLE, withdrawn),
-        Some(_) | None => Ok(QuestionInput::OtherKey),
+        Some(' ' | '\n') => Ok(QuestionInput::Page(PageKey::Next)),
+        Some(c) if !c.is_control() => continue_input(console, c, SETTLE, withdrawn),
+        Some(_) | None => Ok(named_key(key.code)),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other key has a meaning at a question")]
+fn named_key(code: KeyCode) -> QuestionInput {
+    match code {
+        KeyCode::PageDown => QuestionInput::Page(PageKey::Next),
+        KeyCode::PageUp => QuestionInput::Page(PageKey::Back),
+        KeyCode::Home => QuestionInput::Page(PageKey::First),
+        KeyCode::End => QuestionInput::Page(PageKey::Rest),
+        KeyCode::Esc => QuestionInput::Escape,
+        _ => QuestionInput::OtherKey,
     }
 }
 
@@ -453,12 +477,13 @@ fn say(console: &mut impl ApprovalIo, text: &str, role: StyleRole) -> io::Result
     wrap(&row(text, role), columns, 3).iter().try_for_each(|row| console.row(row))
 }
 
-fn draw_keys(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
+fn draw_question(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let edit = if question.command.is_some() { "e edit  " } else { "" };
     let session = if question.covers.is_empty() { "" } else { "a allow for session  " };
     let always = if question.rule.is_some() { "A always  " } else { "" };
     let yes = if question.is_dangerous { "Y then Enter yes" } else { "y yes" };
-    let text = format!("Run it?  {yes}  n no  {edit}{session}{always}s stop  ? help");
+    let ask = question.ask;
+    let text = format!("{ask}  {yes}  n no  {edit}{session}{always}s stop  ? help");
     say(console, &text, StyleRole::Strong)
 }
 
@@ -488,7 +513,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
     Ok(())
 }
 
-/// Returns the character of a key: control characters for Ctrl+C and Ctrl+Z, line feed for Enter, `None` for a key
+/// Returns the character of a key: control characters for Ctrl+C, Ctrl+D and Ctrl+Z, line feed for Enter, `None` for a key
 /// without one.
 fn character(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
@@ -497,6 +522,7 @@ fn character(key: KeyEvent) -> Option<char> {
     let KeyCode::Char(c) = key.code else { return None };
     match c {
         'c' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{3}'),
+        'd' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{4}'),
         'z' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{1a}'),
         _ => {}
     }

@@ -403,7 +403,7 @@ fn ask_by_lines(
         let edit = if question.command.is_some() { "/e" } else { "" };
         let session = if question.covers.is_empty() { "" } else { "/a" };
         let always = if question.rule.is_some() { "/A" } else { "" };
-        say(&format!("Run it? [y/n{edit}{session}{always}/s] "))?;
+        say(&format!("{} [y/n{edit}{session}{always}/s] ", question.ask))?;
         let line = read_echoed_line(lines)?;
         if withdrawn.load(Ordering::Relaxed) {
             return Ok(Some(ApprovalOutcome::Withdrawn));

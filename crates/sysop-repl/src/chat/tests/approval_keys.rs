@@ -28,6 +28,8 @@ impl ApprovalIo for Scripted {
                 let code = match c {
                     '\n' => KeyCode::Enter,
                     '\u{1b}' => KeyCode::Esc,
+                    '▼' => KeyCode::End,
+                    '▲' => KeyCode::PageUp,
                     c => KeyCode::Char(c),
                 };
                 Ok(Some(KeyEvent::from(code)))
@@ -78,6 +80,7 @@ fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, 
 /// Returns the question about a command that is not dangerous.
 fn prompt() -> ApprovalPrompt {
     ApprovalPrompt {
+        ask: approval::RUN,
         rows: vec![row("$ rm x", StyleRole::Code)],
         command: Some("rm \u{1b}x".into()),
         is_dangerous: false,
@@ -226,17 +229,90 @@ fn a_discarded_edit_shows_the_command_again() {
     assert!(drawn[told + 1].ends_with(" $ rm x") && drawn[told + 2].contains("Run it?"), "{drawn:?}");
 }
 
+/// Returns a question about a proposal of three pages.
+fn long() -> ApprovalPrompt {
+    let rows = (0..50).map(|number| row(&format!("row {number}."), StyleRole::Code)).collect();
+    ApprovalPrompt { rows, ..prompt() }
+}
+
+/// Returns the numbers of the drawn rows of [`long`].
+fn drawn_rows(drawn: &[String]) -> Vec<usize> {
+    let number = |text: &String| text.split_once(" row ")?.1.trim_end_matches('.').parse().ok();
+    drawn.iter().filter_map(number).collect()
+}
+
 #[test]
 fn a_page_mark_is_replaced_by_the_next_page() {
-    let rows: Vec<TextRow> = (0..30).map(|number| row(&format!("row {number}"), StyleRole::Code)).collect();
-    let question = ApprovalPrompt { rows, command: None, covers: String::new(), ..prompt() };
-    let keys = vec![(400, 'y'), (500, ' '), (1000, 'y')];
-    let mut console = Scripted { now: Duration::ZERO, keys, drawn: Vec::new(), edits: Vec::new() };
-    let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
+    let keys = [(400, ' '), (1000, ' '), (1500, 'y')];
+    let (answer, drawn, _) = asked_with(&long(), &keys, vec![]);
     assert_eq!(answer, ApprovalOutcome::Allow);
-    let drawn = console.drawn.join("\n");
-    assert!(!drawn.contains("page 1"), "{drawn}");
-    assert!(drawn.contains("row 20\n500 row 21\n"), "{drawn}");
+    assert!(!drawn.iter().any(|row| row.contains("page ")), "{drawn:?}");
+    assert_eq!(drawn_rows(&drawn), Vec::from_iter(0..50));
+}
+
+#[test]
+fn nothing_is_allowed_before_the_last_page() {
+    for letter in ['y', 'Y', 'a', 'A'] {
+        for question in [long(), ApprovalPrompt { rows: long().rows, ..dangerous() }] {
+            let (answer, drawn, _) =
+                asked_with(&question, &[(400, letter), (450, '\n'), (1500, 's')], vec![]);
+            assert_eq!(answer, ApprovalOutcome::StopTurn);
+            assert!(drawn.iter().any(|row| row.contains("press q to show the rest")), "{drawn:?}");
+        }
+    }
+}
+
+#[test]
+fn a_text_typed_at_a_page_is_feedback() {
+    for text in ["no, use trash", "be careful", "quote it", "yes later"] {
+        let begun: String = text.chars().take(2).collect();
+        let (answer, drawn, _) = asked_with(&long(), &typing(&begun, 100), vec![Some(text.to_owned())]);
+        assert_eq!(answer, ApprovalOutcome::Reject(text.to_owned()));
+        assert!(
+            drawn.iter().any(|row| row.contains(&format!("[feedback for the model] {begun:?}"))),
+            "{drawn:?}"
+        );
+    }
+    assert_eq!(
+        asked_with(&long(), &[(400, 'n')], vec![Some("why".into())]).0,
+        ApprovalOutcome::Reject("why".into())
+    );
+}
+
+#[test]
+fn pages_are_turned_back_and_skipped_as_in_less() {
+    for back in ['b', '▲'] {
+        let keys = [(400, ' '), (1000, back), (2000, '▼'), (3000, 'y')];
+        let (answer, drawn, _) = asked_with(&long(), &keys, vec![]);
+        assert_eq!(answer, ApprovalOutcome::Allow);
+        let expected: Vec<usize> = (0..42).chain(0..21).chain(21..50).collect();
+        assert_eq!(drawn_rows(&drawn), expected);
+    }
+    for end in ['q', '▼', '\u{1b}'] {
+        let (answer, drawn, _) = asked_with(&long(), &[(400, end), (2000, 'y')], vec![]);
+        assert_eq!(answer, ApprovalOutcome::Allow);
+        assert_eq!(drawn_rows(&drawn), Vec::from_iter(0..50), "all rows were on the screen");
+    }
+    // Back from the question, too.
+    let (answer, drawn, _) = asked_with(&long(), &[(400, 'q'), (1500, 'b'), (3000, 's')], vec![]);
+    assert_eq!(answer, ApprovalOutcome::StopTurn);
+    assert_eq!(drawn_rows(&drawn)[50..], Vec::from_iter(21..42));
+}
+
+#[test]
+fn a_discarded_edit_stays_at_its_page() {
+    let (answer, drawn, _) = asked_with(&long(), &[(400, 'q'), (1500, 'e'), (3000, 'y')], vec![None]);
+    assert_eq!(answer, ApprovalOutcome::Allow);
+    assert_eq!(drawn_rows(&drawn)[50..], Vec::from_iter(42..50));
+    let (_, drawn, _) = asked_with(&long(), &[(400, 'e'), (3000, 's')], vec![None]);
+    assert_eq!(drawn_rows(&drawn), Vec::from_iter((0..21).chain(0..21)));
+}
+
+#[test]
+fn esc_at_the_question_says_how_to_reject() {
+    let (answer, drawn, _) = asked(&[(400, '\u{1b}'), (900, 's')], vec![]);
+    assert_eq!(answer, ApprovalOutcome::StopTurn);
+    assert!(drawn.iter().any(|row| row.contains("press n to reject it, or s (Ctrl+C)")), "{drawn:?}");
 }
 
 #[test]
