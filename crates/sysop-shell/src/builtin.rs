@@ -4,6 +4,7 @@ use super::dialect;
 use super::lexer::{Word, is_name, is_plain_subscript};
 use super::options;
 use super::program_call::{ProgramCall, Script, ScriptOrigin, Stdin};
+use super::protected::is_secret_name;
 use super::script_file::{self, Start};
 use super::state::State;
 use crate::risk::RiskClass;
@@ -200,6 +201,12 @@ fn declare(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let plus = arguments.iter().any(|word| word.text().starts_with("+i"));
     if (evaluates && !plus) || matches!(name, "integer" | "float") {
         state.note(call.span, RiskClass::Opaque, "a variable whose value may run a command");
+    }
+    if options::has_option(arguments, "p", &[])
+        && let Some(word) = arguments.iter().find(|word| is_secret_name(word.text()))
+    {
+        let why = "prints a variable named like a secret";
+        state.note(call.span_of(word), RiskClass::ReadsSecret, why);
     }
     judge_names(state, call, arguments);
 }

@@ -6,6 +6,7 @@ use tree_sitter::Node;
 
 use super::lexer::{is_name, is_plain_subscript};
 use super::program_call::{Script, ScriptOrigin, Stdin};
+use super::protected::is_secret_name;
 use super::state::State;
 use super::syntax_tree::each_below;
 use crate::risk::RiskClass;
@@ -82,13 +83,6 @@ fn plain_variable(text: &str) -> Option<&str> {
     let name = name.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(name);
     let special = matches!(name, "@" | "*" | "#" | "?" | "$" | "!" | "-" | "0" | "1" | "2" | "3");
     (special || is_name(name)).then_some(name)
-}
-
-/// Returns true for variable names that are typical of keys and passwords.
-fn is_secret_name(name: &str) -> bool {
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
-        .iter()
-        .any(|part| name.contains(part))
 }
 
 /// Assesses `$name`. The grammar allows other text between the `$` and the name, but the shell does not.

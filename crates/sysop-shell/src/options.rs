@@ -2,7 +2,8 @@
 //! as not understood if it is not listed, or if an expansion may turn it into another option.
 //!
 //! A list of options is text. Short options: `-al` are flags, `-nI:` are options with a value, `-C?` are options with
-//! an optional attached value, and `-#` is a number as an option (`-5`). Long options: `--all` is a flag, `--sort=`
+//! an optional attached value, `-i~` are options with an optional value that is attached or the next word, unless that
+//! begins with `-` or `+`, and `-#` is a number as an option (`-5`). Long options: `--all` is a flag, `--sort=`
 //! takes a value, and `--color?` takes an optional value. The kind of the value may follow, as in `-o:write` and
 //! `--output=write`. A long option may be abbreviated to any prefix that no other listed option shares.
 
@@ -15,6 +16,8 @@ pub(super) enum Arity {
     Flag,
     Value,
     Attached,
+    /// An optional value, attached or in the next word. Only short options have it.
+    AttachedOrNext,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,11 +96,15 @@ pub(super) fn rules<'t>(list: &'t str, style: Style, effect: Effect<'t>) -> Opti
         let dashes = entry.len() - entry.trim_start_matches('-').len();
         let body = entry.get(dashes..)?;
         let is_long = dashes == 2 || style == Style::Single;
-        let mark = body.find([':', '=', '?']).filter(|at| *at > 0);
+        let mark = body.find([':', '=', '?', '~']).filter(|at| *at > 0);
         let (name, arity, kind) = match mark {
             None => (body, Arity::Flag, ""),
             Some(at) => {
-                let arity = if body[at..].starts_with('?') { Arity::Attached } else { Arity::Value };
+                let arity = match body.as_bytes()[at] {
+                    b'?' => Arity::Attached,
+                    b'~' => Arity::AttachedOrNext,
+                    _ => Arity::Value,
+                };
                 (body.get(..at)?, arity, body.get(at + 1..)?)
             }
         };
@@ -188,7 +195,7 @@ fn read_long<'t, 'w>(
     let fits = match rule.arity {
         Arity::Flag => value.is_none(),
         Arity::Value => value.is_some(),
-        Arity::Attached => true,
+        Arity::Attached | Arity::AttachedOrNext => true,
     };
     if !fits || name.contains(UNKNOWN) || !is_one_word(word) || !is_one_word(holder) {
         reading.unknown.push(word);
@@ -236,7 +243,15 @@ fn read_short<'t, 'w>(
         let mut option = GivenOption { rule: *rule, value: None, word };
         match (rule.arity, attached, next) {
             (Arity::Flag, _, _) => reading.options.push(option),
-            (Arity::Attached, value, _) | (Arity::Value, value @ Some(_), _) => {
+            (Arity::AttachedOrNext, None, Some(value)) if !value.text().starts_with(['-', '+']) => {
+                if !is_one_word(value) || value.may_be_option() {
+                    reading.unknown.push(value);
+                }
+                (option.value, option.word) = (Some(value.text()), value);
+                reading.options.push(option);
+                return true;
+            }
+            (Arity::Attached | Arity::AttachedOrNext, value, _) | (Arity::Value, value @ Some(_), _) => {
                 option.value = value;
                 reading.options.push(option);
                 return false;

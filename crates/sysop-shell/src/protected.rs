@@ -359,3 +359,10 @@ fn find(
     let hit = |kind: &&Kind| kind.places().any(|place| parts.has(relation, place));
     kinds.iter().find(hit).map(|kind| (kind.class, kind.what))
 }
+
+/// Returns true for names of variables that are typical of keys and passwords.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
+        .iter()
+        .any(|part| name.contains(part))
+}

@@ -6,6 +6,7 @@ use crate::context::Access;
 use crate::lexer::Word;
 use crate::options::{Effect, Reading, StopPoint, Style, operands_of, read, rules};
 use crate::program_call::{ArgumentSource, ProgramCall, Stdin};
+use crate::protected::is_secret_name;
 use crate::risk::RiskClass;
 use crate::state::State;
 use crate::{path, targets};
@@ -54,6 +55,7 @@ pub(super) enum Check {
     Config,
     Scale,
     Objects,
+    Variables,
 }
 
 const NAMES: &[(&str, Check)] = &[
@@ -92,6 +94,7 @@ const NAMES: &[(&str, Check)] = &[
     ("config", Check::Config),
     ("scale", Check::Scale),
     ("objects", Check::Objects),
+    ("variables", Check::Variables),
 ];
 
 impl Check {
@@ -177,6 +180,7 @@ impl Check {
             Self::Config => repository::config(state, call, reading),
             Self::Scale => scale(state, call, reading),
             Self::Objects => objects(state, call, reading),
+            Self::Variables => variables(state, call, reading),
             Self::Make => {
                 if operands_of(arguments).any(|word| word.text().starts_with("SHELL")) {
                     state.note(call.span, RiskClass::Opaque, "runs build rules from the command line");
@@ -184,6 +188,14 @@ impl Check {
             }
         }
         true
+    }
+}
+
+/// Assesses `printenv`: notes variables named like a secret, as the expansion of such a variable is noted.
+fn variables(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    for word in reading.operands.iter().filter(|word| is_secret_name(word.text())) {
+        let why = "prints a variable named like a secret";
+        state.note(call.span_of(word), RiskClass::ReadsSecret, why);
     }
 }
 

@@ -103,7 +103,7 @@ fn spelled(rule: &OptionRule<'_>, style: Style) -> String {
         Arity::Flag if rule.name == "#" => "-5".to_owned(),
         Arity::Flag => format!("{dashes}{}", rule.name),
         Arity::Value => format!("{dashes}{}={kind}", rule.name),
-        Arity::Attached => format!("{dashes}{}[={kind}]", rule.name),
+        Arity::Attached | Arity::AttachedOrNext => format!("{dashes}{}[={kind}]", rule.name),
     }
 }
 

@@ -83,6 +83,7 @@ fn spellings(rule: &OptionRule<'_>, entry: &Entry) -> Vec<String> {
         (_, Arity::Value, false) => vec![format!("-{name}{value}"), format!("-{name} {value}")],
         (_, Arity::Attached, true) => vec![format!("{dashes}{name}"), format!("{dashes}{name}={value}")],
         (_, Arity::Attached, false) => vec![format!("-{name}"), format!("-{name}{value}")],
+        (_, Arity::AttachedOrNext, _) => vec![format!("-{name}{value}"), format!("-{name} {value}")],
     };
     if rule.is_long && entry.style == Style::Gnu {
         let unique = |prefix: &str| {

@@ -357,6 +357,31 @@ fn findings_point_at_their_text() {
 }
 
 #[test]
+fn a_change_of_permissions_is_called_recursive_only_if_it_is() {
+    for (command, why) in [
+        ("chmod 755 /srv", "changes permissions of a system path or a home directory"),
+        ("chown x ~", "changes permissions of a system path or a home directory"),
+        ("chmod -R 755 /srv", "changes permissions recursively"),
+        ("chown --recursive x ~", "changes permissions recursively"),
+    ] {
+        let found = class_of(command);
+        assert!(found.0 >= RiskClass::Dangerous && found.1.contains(why), "{command}: {found:?}");
+    }
+}
+
+#[test]
+fn printing_a_secret_variable_is_judged_like_expanding_it() {
+    for name in ["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PGPASSWORD", "HOME", "PATH", "lang"] {
+        let expanded = class_of(&format!("echo ${name}")).0;
+        for command in ["printenv", "printenv -0", "printenv PATH", "/usr/bin/printenv"] {
+            assert_eq!(class_of(&format!("{command} {name}")).0, expanded, "{command} {name}");
+        }
+    }
+    assert_eq!(class_of("declare -p GITHUB_TOKEN").0, RiskClass::ReadsSecret);
+    assert_eq!(class_of("printenv; env").0, RiskClass::ReadOnly);
+}
+
+#[test]
 fn changes_have_a_reason() {
     for command in ["touch x", "frobnicate", "ls -Q9", "./ls"] {
         let analysis = analyze(command, &super::bash());

@@ -139,6 +139,27 @@ fn writes_into_parents_of_protected_places_are_dangerous() {
 }
 
 #[test]
+fn values_of_options_are_not_paths() {
+    for (command, expected) in [
+        ("truncate -s 0 a.log", &["a.log"] as &[_]),
+        ("truncate -cs 1G --no-create a b", &["a", "b"]),
+        ("truncate -r model a", &["a"]),
+        ("shred -n 3 -s 10K a", &["a"]),
+        ("lsof -i :80", &[]),
+        ("lsof -nPi tcp:80 a", &["a"]),
+        ("lsof -i -P a", &["a"]),
+        ("lsof -i4 a", &["a"]),
+    ] {
+        let targets = analyze(command, &bash()).targets;
+        let words: Vec<&str> = targets.iter().map(|target| target.word.as_str()).collect();
+        assert_eq!(words, expected, "{command}");
+    }
+    for command in ["lsof -i \"$x\"", "lsof -i $x", "lsof -i +m"] {
+        assert!(class_of(command) >= RiskClass::Changes, "{command}");
+    }
+}
+
+#[test]
 fn ordinary_writes_stay_changes() {
     for command in [
         "echo x > f", "tee build/log.txt", "cp a b", "cp -r src build", "cp a.txt ~/", "mkdir -p target/x",

@@ -49,7 +49,12 @@ pub(super) fn rights(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
     for word in reading.operands.iter().skip(1) {
         let target = resolved(state, word);
         if path::is_broad(&target) && (recursive || target.starts_with(['/', '~'])) {
-            state.note(call.span_of(word), RiskClass::Dangerous, "changes permissions recursively");
+            let why = if recursive {
+                "changes permissions recursively"
+            } else {
+                "changes permissions of a system path or a home directory"
+            };
+            state.note(call.span_of(word), RiskClass::Dangerous, why);
         }
         if recursive && word.expands {
             state.note(
