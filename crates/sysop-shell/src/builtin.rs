@@ -67,8 +67,8 @@ fn only_gives_up(arguments: &[Word]) -> bool {
 
 /// Assesses one `NAME=value` word.
 pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
-    state.raise(RiskClass::Changes);
     let span = script.span(word.start, word.end);
+    state.note(span, RiskClass::Changes, "sets a variable");
     let before = word.value_at.and_then(|at| script.source.get(word.start..at)).unwrap_or(word.text());
     let target = before.trim_end_matches('=').trim_end_matches('+');
     let name = target.split('[').next().unwrap_or(target);
@@ -125,12 +125,12 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             declare(state, call, name)
         }
         "unset" | "unsetenv" | "getopts" => {
-            state.raise(RiskClass::Changes);
+            state.note(span, RiskClass::Changes, "sets or removes a variable");
             judge_names(state, call, arguments.get(usize::from(name == "getopts")..).unwrap_or(&[]));
         }
         "read" | "vared" => read(state, call),
         "mapfile" | "readarray" => {
-            state.raise(RiskClass::Changes);
+            state.note(span, RiskClass::Changes, "sets a variable");
             if options::has_option(arguments, "C", &[]) {
                 state.note(span, RiskClass::Opaque, "runs a command for each line");
             }
@@ -157,7 +157,9 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         "exit" | "return" | "break" | "continue" | "shift"
             if state.own_shell && is_plain_jump(call.words) => {}
         "set" if state.own_shell && only_gives_up(arguments) => {}
-        "set" | "shopt" | "setopt" | "unsetopt" => state.raise(RiskClass::Changes),
+        "set" | "shopt" | "setopt" | "unsetopt" => {
+            state.note(span, RiskClass::Changes, "changes how this shell works");
+        }
         _ => return false,
     }
     true
@@ -170,9 +172,11 @@ fn trap(state: &mut State, call: &ProgramCall<'_>) {
     } else {
         Some(arguments)
     };
+    let plain =
+        |state: &mut State| state.note(call.span, RiskClass::Changes, "shows or resets signal handlers");
     match words.and_then(<[Word]>::first) {
-        None => state.raise(RiskClass::Changes),
-        Some(action) if matches!(action.text(), "-" | "" | "-l" | "-p") => state.raise(RiskClass::Changes),
+        None => plain(state),
+        Some(action) if matches!(action.text(), "-" | "" | "-l" | "-p") => plain(state),
         Some(action) => {
             state.note(call.span, RiskClass::Opaque, "runs a command on a signal");
             call.run_joined(state, std::slice::from_ref(action), Stdin::Inherited);
@@ -181,7 +185,7 @@ fn trap(state: &mut State, call: &ProgramCall<'_>) {
 }
 
 fn alias(state: &mut State, call: &ProgramCall<'_>) {
-    state.raise(RiskClass::Changes);
+    state.note(call.span, RiskClass::Changes, "shows or defines aliases");
     for word in call.arguments() {
         let Some((_, value)) = word.text().split_once('=') else { continue };
         let span = call.span_of(word);
@@ -195,7 +199,7 @@ fn alias(state: &mut State, call: &ProgramCall<'_>) {
 }
 
 fn declare(state: &mut State, call: &ProgramCall<'_>, name: &str) {
-    state.raise(RiskClass::Changes);
+    state.note(call.span, RiskClass::Changes, "shows or sets variables");
     let arguments = call.arguments();
     let evaluates = options::has_option(arguments, "in", &[]) && name != "export" && name != "readonly";
     let plus = arguments.iter().any(|word| word.text().starts_with("+i"));
@@ -212,7 +216,7 @@ fn declare(state: &mut State, call: &ProgramCall<'_>, name: &str) {
 }
 
 fn read(state: &mut State, call: &ProgramCall<'_>) {
-    state.raise(RiskClass::Changes);
+    state.note(call.span, RiskClass::Changes, "sets a variable");
     match options::parse("-ers -adinNptu:", call.arguments(), options::StopPoint::FirstOperand) {
         Some(parsed) => {
             let rest = call.arguments().get(parsed.first_operand..).unwrap_or(&[]);

@@ -7,7 +7,7 @@ use tree_sitter::Node;
 use super::lexer::{is_name, is_plain_subscript};
 use super::program_call::{Script, ScriptOrigin, Stdin};
 use super::protected::is_secret_name;
-use super::state::State;
+use super::state::{Span, State};
 use super::syntax_tree::each_below;
 use crate::risk::RiskClass;
 
@@ -33,6 +33,10 @@ pub(super) fn text<'s>(script: &Script<'s>, node: Node<'_>) -> &'s str {
 /// Returns the offset at which the expansion begins, after any blanks that the grammar includes in the node.
 pub(super) fn start(script: &Script<'_>, node: Node<'_>) -> usize {
     node.end_byte() - text(script, node).len()
+}
+
+fn span_of(script: &Script<'_>, node: Node<'_>) -> Span {
+    script.span(start(script, node), node.end_byte())
 }
 
 /// Assesses the outermost expansions in a node. Assessing each of them includes the expansions nested in it.
@@ -63,7 +67,14 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
             );
         }
         Some(_) => {}
-        None => state.raise(RiskClass::Changes),
+        None => {
+            let what = match node.kind() {
+                "command_substitution" | "process_substitution" => "a substitution, which counts as a change",
+                "arithmetic_expansion" => "arithmetic, which counts as a change",
+                _ => "an expansion that does more than insert a variable",
+            };
+            state.note(span_of(script, node), RiskClass::Changes, what);
+        }
     }
     let span = script.span_of(node);
     state.with_depth(span, |state| match node.kind() {
@@ -126,8 +137,8 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 /// Assesses arithmetic and returns true if it is constant, which is safe. Variables are not safe, because the
 /// shell evaluates their values too, and these may contain commands.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
-    state.raise(RiskClass::Changes);
     let text = text(script, node);
+    state.note(span_of(script, node), RiskClass::Changes, "arithmetic, which counts as a change");
     let plain = text.replace("$#", "0").replace("$?", "0").replace("$$", "0");
     let constant = plain
         .strip_prefix('$')
@@ -216,10 +227,10 @@ fn operator(rest: &str) -> Option<&'static str> {
 
 /// Assesses `[[ … ]]`, in which comparisons of numbers evaluate both sides.
 pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    state.raise(RiskClass::Changes);
     let text = script.source.get(node.byte_range()).unwrap_or("");
     let words: Vec<&str> = text.split_whitespace().collect();
     let span = script.span_of(node);
+    state.note(span, RiskClass::Changes, "a condition, which counts as a change");
     if words.first() != Some(&"[[") || words.last() != Some(&"]]") {
         state.note_unread(span, "cannot be parsed");
     }

@@ -83,13 +83,13 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             let trusted = call.is_usual_program(name);
             awk(state, call, trusted);
         } else {
-            state.raise(RiskClass::Changes);
+            state.note(call.span, RiskClass::Changes, "runs a program that is not analyzed");
             interpreter(state, call, short, long);
         }
         return true;
     }
     if let Some((_, short, long)) = EDITORS.iter().find(|(names, _, _)| named(names, name)) {
-        state.raise(RiskClass::Changes);
+        state.note(call.span, RiskClass::Changes, "opens an interactive program");
         let commanded = options::has_option(call.arguments(), short, long)
             || call.arguments().iter().any(|word| word.text().starts_with('+') && word.text().len() > 1);
         if commanded || call.argument_source.is_some() {
@@ -104,7 +104,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
 fn shell(state: &mut State, call: &ProgramCall<'_>) {
     const LIST: &str = "-abefhiklmnprstuvxBCDEHPTcd -oO: --login --posix --norc --noprofile --verbose --restricted --noediting \
          --debugger --rcfile= --init-file= --no-rcs --command=";
-    state.raise(RiskClass::Changes);
+    state.note(call.span_of_program(), RiskClass::Changes, "starts a shell, which counts as a change");
     let arguments = call.arguments();
     let (dashed, _): (Vec<Word>, Vec<Word>) =
         arguments.iter().cloned().partition(|word| !word.text().starts_with('+'));
@@ -221,7 +221,7 @@ fn awk(state: &mut State, call: &ProgramCall<'_>, trusted: bool) {
         return;
     };
     let Some((program, files)) = parsed.operands.split_first() else {
-        return state.raise(RiskClass::Changes);
+        return state.note(call.span, RiskClass::Changes, "an awk program that is not given");
     };
     let Some(text) = program.literal() else {
         state.note(call.span_of(program), RiskClass::Opaque, "an awk program that is computed at run time");
@@ -241,7 +241,7 @@ fn awk(state: &mut State, call: &ProgramCall<'_>, trusted: bool) {
         text.is_some_and(|text| text == "-" || !text.starts_with('-'))
     };
     if !trusted || call.argument_source.is_some() || !files.iter().all(|word| is_file(word)) {
-        state.raise(RiskClass::Changes);
+        state.note(call.span, RiskClass::Changes, "an awk program whose files are not known");
     }
     for word in files {
         targets::use_path(state, call.span_of(word), word, Access::Read);

@@ -221,7 +221,7 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
         "do_group" | "else_clause" | "elif_clause" | "if_statement" | "while_statement"
     );
     if conditional {
-        state.raise(RiskClass::Changes);
+        note_keyword(state, script, node);
     }
     let closing = if is_compound(node.kind()) { None } else { end };
     let mut separated = true;
@@ -234,7 +234,10 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
         before = child.end_byte();
         if !child.is_named() {
             match kind {
-                "&" => state.raise(RiskClass::Changes),
+                "&" => {
+                    let why = "runs in the background, which counts as a change";
+                    state.note(script.span_of(*child), RiskClass::Changes, why);
+                }
                 ";" | ";;" | "\n" | "!" | "{" | "}" | "(" | ")" | "$(" | "<(" | ">(" | "if" | "then"
                 | "else" | "elif" | "fi" | "while" | "until" | "do" | "done" => {}
                 _ => return note_unparsed(state, script, *child),
@@ -252,6 +255,23 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
             if in_background { in_subshell(state, each) } else { conditionally(state, each) }
         }
     }
+}
+
+/// Notes a loop or a condition at its first word.
+fn note_keyword(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    let why = match node.kind() {
+        "if_statement" | "case_statement" => "a condition, which counts as a change",
+        "while_statement" | "for_statement" | "c_style_for_statement" => "a loop, which counts as a change",
+        _ => return state.raise(RiskClass::Changes),
+    };
+    let length = script.text(node).find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(0);
+    state.note(script.span(node.start_byte(), node.start_byte() + length), RiskClass::Changes, why);
+}
+
+/// Notes a comment that an interactive shell may read as arguments.
+fn note_comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    let why = "a comment behind a command, which some shells read as arguments";
+    state.note(script.span_of(node), RiskClass::Changes, why);
 }
 
 /// Returns true if the children are separated only by blanks, escaped line ends and, in sequences, line ends.
@@ -291,7 +311,7 @@ fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let line = before.rsplit('\n').next().unwrap_or("");
     if !line.trim_matches([' ', '\t']).is_empty() {
-        state.raise(RiskClass::Changes);
+        note_comment(state, script, node);
     }
     let starts = before
         .chars()
@@ -329,8 +349,8 @@ fn chain(
         note_unparsed(state, script, node);
         return Folders::default();
     }
-    if children.iter().any(|child| child.kind() == "comment") {
-        state.raise(RiskClass::Changes);
+    for comment in children.iter().filter(|child| child.kind() == "comment") {
+        note_comment(state, script, *comment);
     }
     let is_and = |node: Node<'_>| {
         let mut cursor = node.walk();
@@ -365,7 +385,7 @@ fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
     for (index, child) in children.iter().enumerate() {
         match child.kind() {
             "|" | "|&" => {}
-            "comment" => state.raise(RiskClass::Changes),
+            "comment" => note_comment(state, script, *child),
             _ => {
                 let child_end = end.filter(|_| Some(index) == last);
                 in_pipeline(state, |state| visit(state, script, *child, &stdin, child_end));
@@ -395,7 +415,7 @@ fn piped_output(script: &Script<'_>, node: Node<'_>) -> Stdin {
 }
 
 fn loop_or_case(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin) {
-    state.raise(RiskClass::Changes);
+    note_keyword(state, script, node);
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     if !gaps_are_blank(script, node, &children) {

@@ -35,7 +35,7 @@ impl SimpleCommand {
         for word in &self.words {
             note_expansions(state, script, word);
             if is_open(word) && !takes_any_text {
-                state.raise(RiskClass::Changes);
+                note_open(state, script, word);
             }
         }
         for word in self.words.iter().take(assignments) {
@@ -50,7 +50,7 @@ impl SimpleCommand {
         for (redirect, target) in &self.redirects {
             note_expansions(state, script, target);
             if is_open(target) {
-                state.raise(RiskClass::Changes);
+                note_open(state, script, target);
             }
             if let Some(input) = redirected(state, script, redirect, target) {
                 stdin = input;
@@ -75,11 +75,23 @@ fn is_open(word: &Word) -> bool {
     word.splits || word.expands && word.text().contains(UNKNOWN)
 }
 
+/// Notes a word whose value is unknown. A substitution has a reason of its own.
+fn note_open(state: &mut State, script: &Script<'_>, word: &Word) {
+    let source = script.source.get(word.start..word.end).unwrap_or("");
+    if ["$(", "`", "<(", ">("].iter().any(|opening| source.contains(opening)) {
+        state.raise(RiskClass::Changes);
+    } else {
+        let why = "a word that is known only at run time";
+        state.note(script.span(word.start, word.end), RiskClass::Changes, why);
+    }
+}
+
 /// Assesses a word by the braces, escapes and history references that it contains.
 fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     let span = script.span(word.start, word.end);
     if word.brace || word.ansi {
-        state.raise(RiskClass::Changes);
+        let why = if word.brace { "braces that become several words" } else { "text with escapes" };
+        state.note(span, RiskClass::Changes, why);
     }
     if word.odd {
         state.note(span, RiskClass::Opaque, "hides control characters in an escape sequence");
@@ -113,7 +125,7 @@ fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, targe
             } else {
                 targets::use_path(state, span, target, Access::Read);
                 if target.literal().is_none() || target.ansi {
-                    state.raise(RiskClass::Changes);
+                    state.note(span, RiskClass::Changes, "reads a file that is known only at run time");
                 }
             }
             Some(Stdin::Unknown)
@@ -124,11 +136,11 @@ fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, targe
             None
         }
         RedirectOperator::Document { .. } => {
-            state.raise(RiskClass::Changes);
+            state.note(span, RiskClass::Changes, "a here-document, which counts as a change");
             None
         }
         RedirectOperator::Text => {
-            state.raise(RiskClass::Changes);
+            state.note(span, RiskClass::Changes, "a here-string, which counts as a change");
             if targets::names_secret(state, target, false) {
                 state.secret_name.get_or_insert(span);
             }

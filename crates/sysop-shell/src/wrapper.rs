@@ -17,11 +17,11 @@ struct Wrapper {
     options: &'static str,
     /// Number of the wrapper's own operands before the inner command.
     operands: usize,
-    /// Minimum class of a call, and the reason. If the reason is empty, the class is raised without a finding.
+    /// Minimum class of a call, and the reason.
     floor: (RiskClass, &'static str),
 }
 
-const QUIET: (RiskClass, &str) = (RiskClass::Changes, "");
+const STARTS: (RiskClass, &str) = (RiskClass::Changes, "starts another program, which counts as a change");
 
 const fn wrapper(
     names: &'static [&'static str],
@@ -52,34 +52,34 @@ const WRAPPERS: &[Wrapper] = &[
         &["env"],
         "-i0v -uCSa: --ignore-environment --null --unset= --chdir= --split-string= --debug --argv0= --block-signal? --default-signal? --ignore-signal?",
         0,
-        QUIET,
+        STARTS,
     ),
-    wrapper(&["nice"], "-n: -# --adjustment=", 0, QUIET),
-    wrapper(&["ionice"], "-t -cnpPu: --class= --classdata= --ignore", 0, QUIET),
+    wrapper(&["nice"], "-n: -# --adjustment=", 0, STARTS),
+    wrapper(&["ionice"], "-t -cnpPu: --class= --classdata= --ignore", 0, STARTS),
     wrapper(
         &["chrt"],
         "-abdfiomrRv -TPD: --all-tasks --batch --deadline --fifo --idle --other --rr --reset-on-fork",
         1,
-        QUIET,
+        STARTS,
     ),
-    wrapper(&["taskset"], "-ac --all-tasks --cpu-list", 1, QUIET),
+    wrapper(&["taskset"], "-ac --all-tasks --cpu-list", 1, STARTS),
     wrapper(
         &["numactl"],
         "-lsSHaKi -CNmMpi: --cpunodebind= --membind= --physcpubind= --interleave= --localalloc --preferred=",
         0,
-        QUIET,
+        STARTS,
     ),
     wrapper(
         &["time", "gtime"],
         "-apqvlh -fo: --append --format= --output= --portability --quiet --verbose",
         0,
-        QUIET,
+        STARTS,
     ),
     wrapper(
         &["timeout", "gtimeout"],
         "-vfp -ks: --signal= --kill-after= --foreground --preserve-status --verbose",
         1,
-        QUIET,
+        STARTS,
     ),
     wrapper(
         &[
@@ -89,31 +89,31 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         "-R --addr-no-randomize -g:",
         0,
-        QUIET,
+        STARTS,
     ),
-    wrapper(&["setsid"], "-cfw --ctty --fork --wait", 0, QUIET),
-    wrapper(&["stdbuf"], "-ieo: --input= --output= --error=", 0, QUIET),
+    wrapper(&["setsid"], "-cfw --ctty --fork --wait", 0, STARTS),
+    wrapper(&["stdbuf"], "-ieo: --input= --output= --error=", 0, STARTS),
     wrapper(
         &["flock"],
         "-enosuxFv -Ew: --shared --exclusive --unlock --nonblock --nb --timeout= --wait= --close --no-fork --conflict-exit-code= --verbose",
         1,
-        QUIET,
+        STARTS,
     ),
     wrapper(
         &["strace", "ltrace"],
         "-cCdfFhiknqrtTvVxyzZSDA -eEoOpPsSuabXIU: --follow-forks --output= --trace= --summary-only",
         0,
-        QUIET,
+        STARTS,
     ),
-    wrapper(&["valgrind", "perf", "rr", "heaptrack"], "-qv", 0, QUIET),
-    wrapper(&["busybox", "toybox"], "", 0, QUIET),
-    wrapper(&["chroot"], "--userspec= --groups= --skip-chdir", 1, QUIET),
+    wrapper(&["valgrind", "perf", "rr", "heaptrack"], "-qv", 0, STARTS),
+    wrapper(&["busybox", "toybox"], "", 0, STARTS),
+    wrapper(&["chroot"], "--userspec= --groups= --skip-chdir", 1, STARTS),
     wrapper(
         &["unshare"],
         "-mniupUCTrcf -RSGwl: -fmuinpU --mount? --uts? --ipc? --net? --pid? --user? --cgroup? --time? --fork --mount-proc? \
          --map-root-user --map-current-user --map-auto --propagation= --root= --wd= --setuid= --setgid= --kill-child? --keep-caps",
         0,
-        QUIET,
+        STARTS,
     ),
     wrapper(
         &["nsenter"],
@@ -126,7 +126,7 @@ const WRAPPERS: &[Wrapper] = &[
         &["setpriv", "capsh", "prlimit", "firejail", "bwrap", "runcon", "choom"],
         "-t: --no-new-privs --reuid= --regid= --clear-groups --nofile= --init-groups",
         0,
-        QUIET,
+        STARTS,
     ),
     wrapper(
         &["systemd-run"],
@@ -140,20 +140,20 @@ const WRAPPERS: &[Wrapper] = &[
         &["systemd-inhibit", "systemd-cat"],
         "-tp: --what= --who= --why= --mode= --identifier= --priority=",
         0,
-        QUIET,
+        STARTS,
     ),
     wrapper(&["start-stop-daemon"], "", 0, (RiskClass::Opaque, "starts a program in the background")),
-    wrapper(&["command"], "-pvV", 0, QUIET),
-    wrapper(&["builtin"], "", 0, QUIET),
-    wrapper(&["exec"], "-cl -a:", 0, QUIET),
+    wrapper(&["command"], "-pvV", 0, STARTS),
+    wrapper(&["builtin"], "", 0, STARTS),
+    wrapper(&["exec"], "-cl -a:", 0, STARTS),
     wrapper(&["coproc"], "", 0, (RiskClass::Opaque, "runs in the background with captured output")),
-    wrapper(&["repeat"], "", 1, QUIET),
+    wrapper(&["repeat"], "", 1, STARTS),
     wrapper(
         &["xargs", "gxargs"],
         "-0prtxo -adEILnPRsJ: -eil? --null --arg-file= --delimiter= --eof? --replace? --max-lines? --max-args= --max-procs= \
          --interactive --max-chars= --no-run-if-empty --verbose --exit --open-tty --process-slot-var= --show-limits",
         0,
-        QUIET,
+        (RiskClass::Changes, "takes arguments from standard input, which counts as a change"),
     ),
     wrapper(
         &[
@@ -162,7 +162,7 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         "",
         0,
-        QUIET,
+        STARTS,
     ),
 ];
 
@@ -186,8 +186,6 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     let (floor, why) = wrapper.floor;
     if TRANSPARENT.contains(&name) && call.is_usual_program(name) {
         // The inner command decides. Unknown options are judged by `guess`.
-    } else if why.is_empty() {
-        state.raise(floor)
     } else {
         state.note(call.span_of_program(), floor, why)
     }
@@ -210,7 +208,6 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             }
         }
         Some(_) | None => {
-            state.raise(RiskClass::Changes);
             guess(state, call);
         }
     }

@@ -1,7 +1,7 @@
 //! Wrappers, disguises, findings, words: one test per rule.
 
 use super::class_of;
-use crate::risk::RiskClass;
+use crate::risk::{Risk, RiskClass};
 use crate::{Invocation, analyze};
 
 /// Ways to start a command, which `@` stands for.
@@ -387,6 +387,37 @@ fn changes_have_a_reason() {
         let analysis = analyze(command, &super::bash());
         assert_eq!(analysis.risk.class, RiskClass::Changes, "{command}");
         assert!(!analysis.risk.findings.is_empty(), "{command}");
+    }
+    for (command, part, why) in [
+        ("for f in *; do wc $f; done", "for", "a loop, which counts as a change"),
+        ("while true; do ls; done", "while", "a loop, which counts as a change"),
+        ("until false; do ls; done", "until", "a loop, which counts as a change"),
+        ("if true; then ls; fi", "if", "a condition, which counts as a change"),
+        ("case x in y) ls;; esac", "case", "a condition, which counts as a change"),
+        ("[[ -e x ]]", "[[ -e x ]]", "a condition, which counts as a change"),
+        ("echo \"now: $(date)\"", "$(date)", "a substitution, which counts as a change"),
+        ("echo `date`", "`date`", "a substitution, which counts as a change"),
+        ("diff <(ls a) <(ls b)", "<(ls a)", "a substitution, which counts as a change"),
+        ("ls $x", "$x", "a word that is known only at run time"),
+        ("cat \"$x\"", "\"$x\"", "a word that is known only at run time"),
+        ("echo $((1 + 2))", "$((1 + 2))", "arithmetic, which counts as a change"),
+        ("ls {a,b}", "{a,b}", "braces that become several words"),
+        ("cat <<'X'\nhello\nX", "<<'X'", "a here-document, which counts as a change"),
+        ("wc <<< text", "<<< text", "a here-string, which counts as a change"),
+        ("ls &", "&", "runs in the background, which counts as a change"),
+        ("time ls", "time", "starts another program, which counts as a change"),
+        ("watch ls", "watch", "starts another program, which counts as a change"),
+        ("ls | xargs wc", "xargs", "takes arguments from standard input, which counts as a change"),
+        ("find . -exec wc {} +", "-exec", "runs a program on the files found, which counts as a change"),
+        ("x=1", "x=1", "sets a variable"),
+        ("read x", "read x", "sets a variable"),
+        ("set -x", "set -x", "changes how this shell works"),
+    ] {
+        let Risk { class, findings } = analyze(command, &super::bash()).risk;
+        assert_eq!(class, RiskClass::Changes, "{command}");
+        let found: Vec<_> =
+            findings.iter().map(|found| (&command[found.start..found.end], found.why.as_str())).collect();
+        assert!(found.contains(&(part, why)), "{command}: {found:?}");
     }
     assert!(analyze("ls -la | wc -l", &super::bash()).risk.findings.is_empty());
 }

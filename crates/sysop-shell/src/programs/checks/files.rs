@@ -118,11 +118,11 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
             "-delete" => state.note(call.span_of(word), RiskClass::Dangerous, "deletes the files found"),
             "-exec" | "-execdir" | "-ok" | "-okdir" => {
                 reads |= !next.is_some_and(|program| shows_names_only(program.text()));
-                index += executed(state, call, index);
+                index += executed(state, call, index, word);
             }
             _ if is_fd && fd_executes(text) => {
                 state.note(call.span_of(word), RiskClass::Opaque, "runs a program on the files found");
-                index += executed(state, call, index);
+                index += executed(state, call, index, word);
             }
             "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
                 if let Some(target) = next {
@@ -170,15 +170,17 @@ fn fd_executes(text: &str) -> bool {
     }
 }
 
-/// Assesses the command that begins at index `start` and ends before `;` or `+`. Returns its number of words.
-fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
+/// Assesses the command that begins at index `start`, after `action`, and ends before `;` or `+`. Returns its number of
+/// words.
+fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize, action: &Word) -> usize {
     let rest = call.arguments().get(start..).unwrap_or(&[]);
     let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
     let inner = rest.get(..length).unwrap_or(&[]);
     if inner.is_empty() {
         state.note(call.span, RiskClass::Opaque, "runs a program that is chosen at run time");
     } else {
-        state.raise(RiskClass::Changes);
+        let why = "runs a program on the files found, which counts as a change";
+        state.note(call.span_of(action), RiskClass::Changes, why);
         call.judge_inner(state, inner, Some(ArgumentSource::FoundFiles));
     }
     (length + 1).min(rest.len())
