@@ -144,6 +144,24 @@ describe("a link", () => {
     expect(heard).toEqual([]);
   });
 
+  test("is offline as soon as the browser says so, and open again if the server still responds", () => {
+    link.close();
+    const page = new EventTarget();
+    vi.stubGlobal("window", page);
+    vi.stubGlobal("document", new EventTarget());
+    begin();
+    last().greet(0);
+    const lost = last();
+    page.dispatchEvent(new Event("offline"));
+    expect(link.status).toMatchObject({ state: "offline", why: "this device has no network", final: false });
+    expect(lost.closed).toBe(true);
+    expect(last()).not.toBe(lost);
+    last().greet(0);
+    expect(link.status.state).toBe("open");
+    link.close();
+    vi.unstubAllGlobals();
+  });
+
   test("waits longer with each failed attempt, and reports that it is offline", async () => {
     reachable = 0;
     last().greet(0);

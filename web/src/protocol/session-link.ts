@@ -24,6 +24,9 @@ export interface Link {
   onState(listener: (state: LinkState) => void): () => void;
 }
 
+/** Reason of a lost connection that the browser itself reports. */
+const NO_NETWORK = "this device has no network";
+
 /** Details of a connection, for display. */
 export interface LinkStatus {
   state: LinkState;
@@ -108,6 +111,7 @@ export class SessionLink implements Link {
     this.looking = setInterval(this.look, LOOK_MS);
     if (typeof window !== "undefined") {
       window.addEventListener("online", this.wake);
+      window.addEventListener("offline", this.lose);
       document.addEventListener("visibilitychange", this.wake);
     }
     this.connect();
@@ -119,6 +123,7 @@ export class SessionLink implements Link {
     clearInterval(this.looking);
     if (typeof window !== "undefined") {
       window.removeEventListener("online", this.wake);
+      window.removeEventListener("offline", this.lose);
       document.removeEventListener("visibilitychange", this.wake);
     }
     this.connection?.close();
@@ -345,6 +350,19 @@ export class SessionLink implements Link {
       if (this.status.final && this.status.why !== SIGNED_OUT) return;
       this.again();
     } else this.look();
+  };
+
+  /**
+   * The browser has lost its network. Without a look at this event, the silence of the connection would tell only after
+   * `SILENCE_MS`. A server on the same machine can still be reached, so the link tries at once.
+   */
+  private readonly lose = (): void => {
+    if (this.closed || this.status.final) return;
+    this.drop();
+    this.loading = false;
+    const hint = hintFor(0, "");
+    this.become({ state: "offline", kind: undefined, why: NO_NETWORK, hint, final: false });
+    this.connect();
   };
 
   private become(status: LinkStatus): void {
