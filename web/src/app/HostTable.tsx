@@ -85,9 +85,7 @@ export function HostTable({ store }: { store: SessionStore }) {
                   {status ? `${statusSign(status)} ${statusLabel(status)}` : withoutResult(step)}
                 </td>
                 <td className="number">{exitCode}</td>
-                <td className="number">
-                  {durationMs !== undefined && status !== "rejected" ? duration(durationMs) : ""}
-                </td>
+                <td className="number">{durationMs && status !== "rejected" ? duration(durationMs) : ""}</td>
               </tr>
             ))}
           </tbody>

@@ -2,7 +2,7 @@
 import { memo, useContext, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useName } from "../app/me";
 import { artifactPath } from "../protocol/api";
-import type { Outcome, Step, StepJob } from "../state/item";
+import type { Outcome, Step, StepJob, StepKind } from "../state/item";
 import { SafeText } from "../text/Code";
 import { CopyButton } from "../text/CopyButton";
 import { editOf } from "../text/file-edit";
@@ -22,6 +22,12 @@ const FITTING_CHARS_MAX = 240;
 const NEAR_PX = 24;
 /** Line in the result of a call that became a job. The status says the same. */
 const JOB_NOTE = /^\[still running in the background as job \d+; see `jobs`\]$/m;
+/** Lines of a command that are shown at first. */
+const COMMAND_LINES = 10;
+/** Rows of a box of output; see `.output`. */
+const OUTPUT_ROWS = 14;
+/** Note for the model about what a user typed in the terminal, which a notice tells the user; see sysop-host. */
+const TYPED_NOTE = /^\[[^\n]*; the output is private unless they share it[^\n]*\]\n?/gm;
 /** Beginning of the result of a call that a user rejected, which is for the model; see `REJECTED_BY_USER` in sysop-core. */
 const REJECTED_BY_USER = "the user rejected this call";
 
@@ -47,11 +53,9 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
       {step.reason && <p className="why">{neutralize(step.reason)}</p>}
       <div className="line">
         <span className="sign" aria-hidden="true">
-          {step.cardKind === "send_keys" ? "⌨" : step.cardKind === "command" ? ">" : "⚙"}
+          {tone === "refused" ? "⊘" : SIGNS[step.cardKind]}
         </span>
-        <code className="what">
-          <CommandText text={step.command} />
-        </code>
+        <Command text={step.command} />
         {step.cardKind !== "tool" && <CopyButton text={step.command} />}
       </div>
       {step.editedFrom !== undefined && (
@@ -66,6 +70,25 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
     </article>
   );
 });
+
+const SIGNS: Record<StepKind, string> = { send_keys: "⌨", command: ">", tool: "⚙" };
+
+/** A command, of which the first lines are shown if it is long. */
+function Command({ text }: { text: string }) {
+  const [all, setAll] = useState(false);
+  const lines = text.split("\n");
+  const long = lines.length > COMMAND_LINES;
+  return (
+    <code className="what">
+      <CommandText text={long && !all ? lines.slice(0, COMMAND_LINES).join("\n") : text} />
+      {long && !all && (
+        <button type="button" className="small more" onClick={() => setAll(true)}>
+          Show all {lines.length} lines
+        </button>
+      )}
+    </code>
+  );
+}
 
 /** A pending call is shown in full only in its approval card. */
 function WaitingStep({ step }: { step: Step }) {
@@ -87,12 +110,14 @@ function Output({ step }: { step: Step }) {
   const [all, setAll] = useState(false);
   const { outcome } = step;
   const whole = outcome ? withoutAdvice(withoutExitCode(outcome), outcome.status) : step.tail;
-  const raw = step.job ? whole.replace(JOB_NOTE, "") : whole;
+  const raw = (step.job ? whole.replace(JOB_NOTE, "") : whole).replace(TYPED_NOTE, "");
+  // The output of each host begins with the host's name.
+  const several = (outcome?.hosts.length ?? 0) > 1;
   const missed = !outcome && step.missedOutput;
   if (!raw.trim() && !missed) return null;
   // The status line says it, with the name.
   if (step.decided.state === "rejected" && raw.startsWith(REJECTED_BY_USER)) return null;
-  const { shown, lines, chars } = lastLines(raw, all ? Number.POSITIVE_INFINITY : SHOWN_CHARS_MAX);
+  const { shown, lines, chars } = lastLines(raw, all || several ? Number.POSITIVE_INFINITY : SHOWN_CHARS_MAX);
   const text = plainOutput(shown).replace(/\n+$/, "");
   return (
     <>
@@ -106,33 +131,53 @@ function Output({ step }: { step: Step }) {
           Show {earlierLabel(lines, chars)}
         </button>
       )}
-      <OutputBox text={missed ? `… earlier output follows when the command ends\n${text}` : text} />
+      <OutputBox
+        text={missed ? `… earlier output follows when the command ends\n${text}` : text}
+        fromTop={several}
+        ended={outcome !== undefined}
+      />
     </>
   );
 }
 
+interface OutputBoxProps {
+  text: string;
+  /** True if the beginning is shown first. */
+  fromTop: boolean;
+  ended: boolean;
+}
+
 /** A box of output. It follows its end until the user scrolls up. */
-function OutputBox({ text }: { text: string }) {
+function OutputBox({ text, fromTop, ended }: OutputBoxProps) {
   const box = useRef<HTMLPreElement>(null);
   const follows = useRef(true);
+  const [whole, setWhole] = useState(false);
+  const lines = ended ? text.split("\n").length : 0;
   useLayoutEffect(() => {
     const { current } = box;
-    if (current && follows.current && text.length > FITTING_CHARS_MAX)
-      current.scrollTop = current.scrollHeight;
-  }, [text]);
+    if (!current || !follows.current || text.length <= FITTING_CHARS_MAX) return;
+    current.scrollTop = fromTop ? 0 : current.scrollHeight;
+  }, [text, fromTop]);
   return (
-    <pre
-      className="output"
-      tabIndex={0}
-      role="group"
-      aria-label="Output"
-      ref={box}
-      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
-        follows.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
-      }}
-    >
-      <SafeText text={text} />
-    </pre>
+    <>
+      <pre
+        className={whole ? "output whole" : "output"}
+        tabIndex={0}
+        role="group"
+        aria-label="Output"
+        ref={box}
+        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+          follows.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+        }}
+      >
+        <SafeText text={text} />
+      </pre>
+      {lines > OUTPUT_ROWS && !whole && (
+        <button type="button" className="small more" onClick={() => setWhole(true)}>
+          Show all {lines} lines
+        </button>
+      )}
+    </>
   );
 }
 
@@ -213,6 +258,11 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   return (
     <footer className="status">
       {job && <JobBadge job={job} />}
+      {(outcome?.status === "rejected" || (!outcome && decided.state === "rejected")) && (
+        <span className="badge refused">
+          <span aria-hidden="true">⊘</span> not run
+        </span>
+      )}
       {outcome && outcome.status !== "rejected" && !job && (
         <span className={`badge ${outcome.status}`}>
           <span aria-hidden="true">{statusSign(outcome.status)}</span> {statusLabel(outcome.status)}
@@ -220,7 +270,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
         </span>
       )}
       {!outcome && step.started && <RunningBadge />}
-      {outcome && outcome.status !== "rejected" && outcome.status !== "unknown" && !job && (
+      {outcome && outcome.durationMs > 0 && !["rejected", "unknown"].includes(outcome.status) && !job && (
         <span>{duration(outcome.durationMs)}</span>
       )}
       {outcome?.truncated && <span>truncated for the model</span>}

@@ -90,3 +90,35 @@ test("an undone call says so, and has no button to undo it", () => {
   expect(shown([runs, { ...ends, ...changed }])).toMatch(/undo: exact Undo$/);
   expect(shown([runs, { ...ends, ...changed }, undone], { at: 0 })).toMatch(/changed: x removed ↩ undone$/);
 });
+
+test("a rejected call says that it did not run, and an unknown time is not told", () => {
+  const closed = { type: "approval.closed", toolCallId: "c", decision: "reject", by: "laptop", reason: "" };
+  const rejected = [asked, closed, { ...ends, status: "rejected", exitCode: undefined }];
+  expect(shown(rejected)).toMatch(/^⊘ rm x .*⊘ not run rejected by you$/);
+  expect(shown([runs, { ...ends, durationMs: 0 }])).not.toContain("ms");
+  expect(shown([runs, { ...ends, durationMs: 8 }])).toContain("8 ms");
+});
+
+test("long commands and long output begin with a part", () => {
+  const lines = (count: number) => Array.from({ length: count }, (_, at) => `line${at}.`).join("\n");
+  const long = { ...runs, arguments: { command: lines(11) } };
+  expect(shown([long])).toMatch(/line9\. Show all 11 lines/);
+  expect(shown([long])).not.toContain("line10.");
+  expect(shown([{ ...runs, arguments: { command: lines(10) } }])).not.toContain("Show all");
+  expect(shown([runs, { ...ends, output: lines(15) }])).toMatch(/line14\. Show all 15 lines/);
+  expect(shown([runs, { ...ends, output: lines(14) }])).not.toContain("Show all");
+});
+
+test("output of several hosts has its first header, however long it is", () => {
+  const host = (name: string, group: number) => ({ host: name, status: "ok", group, duration_ms: 0 });
+  const output = `── web1 ──\n${"text\n".repeat(10_000)}`;
+  const ended = shown([runs, { ...ends, output, hosts: [host("web1", 0), host("web2", 1)] }]);
+  expect(ended).toContain("── web1 ──");
+  expect(ended).toContain("1 host (web1): ok");
+  expect(ended).not.toContain("0 ms");
+});
+
+test("notes for the model about typing are not shown as output", () => {
+  const note = "[ann typed into the terminal for 3 s; the output is private unless they share it]";
+  expect(shown([runs, { ...ends, output: `${note}\nmine` }])).toContain("rm x Copy mine");
+});

@@ -388,7 +388,9 @@ function groupSummary(group: readonly HostOutcome[], first: HostOutcome, outputs
   const ended = known ? `exit ${code}` : statusLabel(status);
   const differ = outputs > 1 ? `, ${outputs} different outputs` : "";
   const longest = Math.max(...group.map((host) => host.duration_ms));
-  return { text: `${count} (${names}): ${ended}${differ}, ${duration(longest)}`, status };
+  // Of a host whose connection was lost, no time is known.
+  const took = longest > 0 ? `, ${duration(longest)}` : "";
+  return { text: `${count} (${names}): ${ended}${differ}${took}`, status };
 }
 
 /** Maximum characters of an argument in a short form. */
