@@ -188,7 +188,7 @@ fn the_demo_scenario_uses_any_offered_shell_tool() {
     }
     assert_eq!(outputs.len(), 2);
     assert!(outputs[0].starts_with("Hello from "), "{outputs:?}");
-    assert!(outputs[1].starts_with("There are 1 files here\nHello from "), "{outputs:?}");
+    assert!(outputs[1].starts_with("Files here: 1\nHello from "), "{outputs:?}");
     assert_eq!(said.iter().filter(|text| text.contains("scripted")).count(), 1);
     assert!(said[0].contains("scripted") && said.last().unwrap().starts_with("Done."));
 }

@@ -12,7 +12,7 @@ fn the_demo_works_in_an_empty_directory() {
     let script = world.read("sysop-demo.sh");
     assert!(script.starts_with("#!/bin/sh\n") && script.contains("counts the files"), "{script}");
     let shown = world.finish(&["sessions", "show", &world.only_session()]).out;
-    assert!(shown.contains("Hello from") && shown.contains("There are 1 files here"), "{shown}");
+    assert!(shown.contains("Hello from") && shown.contains("Files here: 1"), "{shown}");
 }
 
 #[test]
