@@ -2,6 +2,7 @@
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { useMedia, useNow } from "../app/hooks";
 import { useName } from "../app/me";
+import type { CallPlace } from "../state/call-place";
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
@@ -27,22 +28,21 @@ import {
   oneLine,
   stripInvisible,
 } from "../text/neutralize";
-import { CommandText, groupedFindings } from "./CommandText";
+import type { Finding } from "../wire";
+import { CommandText, groupedFindings, type PartFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
 import { isUnknown, previewLine } from "./preview-line";
 import { ReadToEnd, scrollByKey } from "./ReadToEnd";
+import { ENTER_AFTER_MS, useSettled } from "./settled";
 
-/**
- * Time that the button must have had the focus before Enter counts, so that an Enter meant for something else is
- * ignored.
- */
-export const ENTER_AFTER_MS = 300;
 /** Pause in typing before an edited command is previewed. */
 const PREVIEW_AFTER_MS = 500;
 /** Time after which an unanswered request for a preview is repeated. */
 const PREVIEW_AGAIN_MS = 12_000;
 /** Matches windows in which the widest answer scrolls with the card, so that the others leave room to the command. */
 const LOW = "(max-height: 700px)";
+/** Maximum findings that the server lists; see `FINDINGS_MAX` in sysop-shell. */
+const FINDINGS_MAX = 64;
 
 type Stage = "ask" | "edit" | "reject" | "always";
 
@@ -53,13 +53,15 @@ interface Props {
   online: boolean;
   /** True if this tab answered and the server has not yet confirmed. */
   sent: boolean;
+  /** Place of the call among those of its reply, if the reply has several. */
+  place?: CallPlace | undefined;
   /** Gives the focus to the prompt. */
   leave(): void;
   /** Gives the focus to the prompt unless it has a draft, which another Enter would send. */
   done(): void;
 }
 
-export function ApprovalCard({ store, step, host, online, sent, leave, done }: Props) {
+export function ApprovalCard({ store, step, host, online, sent, place, leave, done }: Props) {
   const card = useRef<HTMLElement>(null);
   const body = useRef<HTMLDivElement>(null);
   const low = useMedia(LOW);
@@ -111,6 +113,8 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
   const mustRead = stage !== "edit" && (editable || careful);
   const locked = disabled || (mustRead && !read);
   const unread = mustRead && read === false;
+  // A click that was meant for what was here before runs nothing: the page, or another answer in the same place.
+  const settled = useSettled(`${stage} ${locked} ${known}`);
   // A call is undone once.
   const covered = asksAlways(step.risk) || isUndo ? undefined : step.covers;
   const allow = (decision: "allow" | "allow_session" | "allow_always") => {
@@ -192,7 +196,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
   const sessionAnswer = covered && (
     <button
       type="button"
-      disabled={locked}
+      disabled={locked || !settled}
       onClick={allowSession}
       className="session"
       title={`Allow for this session: ${plainPhrase(covers(covered))}`}
@@ -229,6 +233,11 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
             on {hostLabel(host)}
           </span>
           {!isUndo && <code className="tool">{neutralizeLine(step.tool)}</code>}
+          {place && (
+            <span className="meta">
+              call {place.number} of {place.count}
+            </span>
+          )}
         </header>
         {step.askedBy !== undefined && <p className="meta">{originLabel(step, nameOf)}</p>}
         {step.reason && <p className="why">{neutralize(step.reason)}</p>}
@@ -268,16 +277,11 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
             <Arguments step={step} />
           </details>
         )}
-        {findings.length > 0 && (
-          <ul className="findings">
-            {groupedFindings(edited ? text : step.proposal, findings).map(({ text, whys, class: risk }) => (
-              <li key={text} className={text ? risk : `${risk} whole`}>
-                {text && <code title={neutralizeLine(text)}>{neutralizeLine(text)}</code>}{" "}
-                <span>{whys.map(neutralizeLine).join("; ")}</span>
-              </li>
-            ))}
-          </ul>
-        )}
+        <Findings
+          command={edited ? text : step.proposal}
+          findings={findings}
+          previewed={assessed !== undefined && isPreviewed(assessed.preview)}
+        />
         <Terms step={step} />
         {stage !== "edit" && step.guardSeconds !== undefined && (
           <p className="meta guarded">
@@ -318,7 +322,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
       <footer>
         {stage === "always" && (
           <>
-            <button type="button" className="primary" disabled={locked} onClick={always}>
+            <button type="button" className="primary" disabled={locked || !settled} onClick={always}>
               Save this rule
             </button>
             <button type="button" onClick={back}>
@@ -328,21 +332,24 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
         )}
         {stage === "ask" && (
           <>
-            <button
-              type="button"
-              className={careful ? "danger" : "primary"}
-              disabled={locked}
-              title={unread ? "Read the command to its end to run it" : undefined}
-              onClick={run}
-            >
-              {unread ? (
-                "Read to the end"
-              ) : (
-                <>
-                  {yes} <kbd>{careful ? "Y" : "Enter"}</kbd>
-                </>
-              )}
-            </button>
+            {unread ? (
+              <button
+                type="button"
+                title="Read the command to its end to run it"
+                onClick={() => scrollByKey(body.current, "PageDown")}
+              >
+                Read to the end
+              </button>
+            ) : (
+              <button
+                type="button"
+                className={careful ? "danger" : "primary"}
+                disabled={locked || !settled}
+                onClick={run}
+              >
+                {yes} <kbd>{careful ? "Y" : "Enter"}</kbd>
+              </button>
+            )}
             {editable && (
               <button type="button" disabled={disabled} onClick={edit}>
                 Edit <kbd>e</kbd>
@@ -364,7 +371,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave, done }: P
             <button
               type="button"
               className={careful ? "danger" : "primary"}
-              disabled={disabled || (stage === "edit" && !known)}
+              disabled={disabled || (stage === "edit" && !(known && settled))}
               onClick={send}
             >
               {stage === "edit" ? "Run edited" : "Reject"}{" "}
@@ -438,6 +445,52 @@ function Preview({ lines, id }: { lines: readonly string[]; id?: string }) {
         </pre>
       )}
     </section>
+  );
+}
+
+/** Returns true if the preview names an effect. */
+function isPreviewed(lines: readonly string[]): boolean {
+  return lines.map(previewLine).some((line) => line !== "" && !isUnknown(line));
+}
+
+interface FindingsProps {
+  command: string;
+  findings: readonly Finding[];
+  previewed: boolean;
+}
+
+/** Findings about a command. Those that only say that it makes changes are details if the preview names the changes. */
+function Findings({ command, findings, previewed }: FindingsProps) {
+  if (findings.length === 0) return null;
+  const groups = groupedFindings(command, findings);
+  const details = previewed ? groups.filter(({ class: risk }) => risk === "changes") : [];
+  const others = groups.filter((group) => !details.includes(group));
+  return (
+    <>
+      {others.length > 0 && <FindingList groups={others} />}
+      {details.length > 0 && (
+        <details className="details">
+          <summary>{details.length === 1 ? "1 more detail" : `${details.length} more details`}</summary>
+          <FindingList groups={details} />
+        </details>
+      )}
+      {findings.length >= FINDINGS_MAX && (
+        <p className="meta">Findings are listed and underlined up to {FINDINGS_MAX}; the list is cut here.</p>
+      )}
+    </>
+  );
+}
+
+function FindingList({ groups }: { groups: readonly PartFindings[] }) {
+  return (
+    <ul className="findings">
+      {groups.map(({ text, whys, class: risk }) => (
+        <li key={text} className={text ? risk : `${risk} whole`}>
+          {text && <code title={neutralizeLine(text)}>{neutralizeLine(text)}</code>}{" "}
+          <span>{whys.map(neutralizeLine).join("; ")}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -4,6 +4,7 @@ import { Icon } from "../app/icons";
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import { oneLine } from "../text/neutralize";
+import { useSettled } from "./settled";
 
 interface Props {
   store: SessionStore;
@@ -16,6 +17,7 @@ export function PlanCard({ store, steps, online }: Props) {
   const last = steps.at(-1)?.call;
   const [putAway, setPutAway] = useState<string>();
   const [sent, setSent] = useState<string>();
+  const settled = useSettled(steps[0]?.call ?? "");
   if (last === undefined || putAway === last) return null;
   return (
     <section className="plan" aria-label="Proposed steps">
@@ -32,7 +34,7 @@ export function PlanCard({ store, steps, online }: Props) {
             <code>{oneLine(step.command)}</code>
             <button
               type="button"
-              disabled={!online || at > 0 || sent === step.call}
+              disabled={!online || at > 0 || sent === step.call || !settled}
               title={at > 0 ? "Run the steps above first" : undefined}
               onClick={() => {
                 setSent(step.call);

@@ -16,6 +16,8 @@ interface Props {
 export function ReadToEnd({ children, read }: Props) {
   const mark = useRef<HTMLSpanElement>(null);
   const [below, setBelow] = useState(false);
+  /** True if the end is within the card, but the dock hides it. */
+  const [beyond, setBeyond] = useState(false);
   const latest = useLatest(read);
   useEffect(() => {
     const { current } = mark;
@@ -30,7 +32,9 @@ export function ReadToEnd({ children, read }: Props) {
       if (!entry) return;
       const { isIntersecting, boundingClientRect: box } = entry;
       const limit = scroller?.getBoundingClientRect().bottom ?? 0;
-      setBelow(!isIntersecting && box.bottom > limit);
+      const hidden = !isIntersecting && box.width > 0;
+      setBelow(hidden && box.bottom > limit);
+      setBeyond(hidden && box.bottom <= limit && box.bottom > bottomOf(current.closest(".dock")));
       latest.current(isIntersecting);
     });
     observer.observe(current);
@@ -50,7 +54,7 @@ export function ReadToEnd({ children, read }: Props) {
   const cue = useRef<HTMLButtonElement>(null);
   const lines = useLinesBelow(mark, cue, below);
   return (
-    <div className="to-read">
+    <div className={`to-read ${beyond ? "beyond" : ""}`}>
       {children}
       <span ref={mark} className="end-mark" aria-hidden="true" />
       {below && (
@@ -59,7 +63,7 @@ export function ReadToEnd({ children, read }: Props) {
           type="button"
           className="cue"
           tabIndex={-1}
-          onClick={() => scrollerOf(mark.current)?.scrollBy({ top: pageOf(scrollerOf(mark.current)) })}
+          onClick={() => scrollByKey(scrollerOf(mark.current), "PageDown")}
         >
           <span>
             <Icon name="down" /> {lines === 1 ? "1 more line" : `${lines} more lines`}
@@ -79,7 +83,8 @@ function useLinesBelow(
   const [lines, setLines] = useState(1);
   useLayoutEffect(() => {
     const scroller = scrollerOf(mark.current);
-    const text = mark.current?.parentElement?.querySelector("pre");
+    // An undo has a plan in plain lines.
+    const text = mark.current?.parentElement?.querySelector("pre, p") ?? mark.current?.parentElement;
     if (!below || !scroller || !text) return;
     const count = () => {
       if (!mark.current || !cue.current) return;
@@ -99,6 +104,10 @@ function useLinesBelow(
   return lines;
 }
 
+function bottomOf(element: Element | null): number {
+  return element?.getBoundingClientRect().bottom ?? Number.POSITIVE_INFINITY;
+}
+
 function scrollerOf(element: HTMLElement | null): HTMLElement | undefined {
   return element?.closest<HTMLElement>(".card-body") ?? undefined;
 }
@@ -109,17 +118,23 @@ function pageOf(scroller: HTMLElement | undefined): number {
 }
 
 /** Scrolls the body of a card, whose focus is outside. Returns true if the key is one that scrolls. */
-export function scrollByKey(body: HTMLElement | null, key: string): boolean {
+export function scrollByKey(body: HTMLElement | null | undefined, key: string): boolean {
   const page = pageOf(body ?? undefined);
+  const whole = body?.scrollHeight ?? 0;
   const steps: Record<string, number> = {
     ArrowDown: 40,
     ArrowUp: -40,
     PageDown: page,
     PageUp: -page,
     " ": page,
+    End: whole,
+    Home: -whole,
   };
   const top = steps[key];
   if (!body || top === undefined) return false;
   body.scrollBy({ top });
+  // Where the card is at its end, the dock may still hide it.
+  const atEnd = body.scrollTop + body.clientHeight >= body.scrollHeight - 1;
+  if (top > 0 && atEnd) body.querySelector(".end-mark")?.scrollIntoView({ block: "nearest" });
   return true;
 }

@@ -2,6 +2,7 @@
 import { createRoot, type Root } from "react-dom/client";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SessionLink } from "../protocol/session-link";
+import { type CallPlace, placeOf } from "../state/call-place";
 import type { Step } from "../state/item";
 import { SessionStore } from "../state/session-store";
 import { emptyTranscript, fold, pendingApproval } from "../state/transcript";
@@ -67,9 +68,18 @@ function proposed(name: string, args: object, more: object = {}, edits: string[]
   return { ...step, effect: name === "bash" ? "command" : undefined };
 }
 
-async function draw(step: Step): Promise<HTMLElement> {
+async function draw(step: Step, place?: CallPlace): Promise<HTMLElement> {
   root.render(
-    <ApprovalCard store={store} step={step} host="web1" online sent={false} leave={leave} done={done} />,
+    <ApprovalCard
+      store={store}
+      step={step}
+      host="web1"
+      online
+      sent={false}
+      place={place}
+      leave={leave}
+      done={done}
+    />,
   );
   return (await vi.waitUntil(() => document.querySelector(".review"), { timeout: 10_000 })) as HTMLElement;
 }
@@ -136,8 +146,16 @@ test("no answer runs a command before its end has been in view", async () => {
   const card = await draw(proposed("bash", { command: "a" }, { command: "a", risk: "dangerous" }));
   const scroll = await vi.waitUntil(() => view);
   scroll(false);
-  const run = await vi.waitUntil(() => button("Read to the end"));
-  expect(run.disabled).toBe(true);
+  const more = await vi.waitUntil(() => button("Read to the end"));
+  const body = card.querySelector(".card-body") as HTMLElement;
+  const scrolled = vi.spyOn(body, "scrollBy").mockImplementation(() => undefined);
+  more.click();
+  press(card, "End");
+  press(card, "Home");
+  const [page, end, home] = scrolled.mock.calls.map(([to]) => (to as ScrollToOptions).top);
+  expect(page).toBeGreaterThan(0);
+  expect([end, home]).toEqual([body.scrollHeight, -body.scrollHeight]);
+  expect(decide).not.toHaveBeenCalled();
   const now = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
   press(card, "Y");
   expect(decide).not.toHaveBeenCalled();
@@ -147,6 +165,59 @@ test("no answer runs a command before its end has been in view", async () => {
   now.mockReturnValue(performance.now() + 2_000);
   press(card, "Y");
   expect(decide).toHaveBeenCalledWith("c", "allow");
+});
+
+test.each([
+  ["a mouse", false, 300],
+  ["a finger", true, 500],
+])("an answer that appears under %s runs nothing yet", async (_, coarse, wait) => {
+  vi.stubGlobal("matchMedia", (query: string) => ({
+    matches: coarse && query === "(any-pointer: coarse)",
+    addEventListener: () => undefined,
+    removeEventListener: () => undefined,
+  }));
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const covers = { exact: { command: "a" } };
+  await draw(proposed("bash", { command: "a" }, { command: "a", covers }));
+  const scroll = await vi.waitUntil(() => view);
+  scroll(true);
+  const shown = performance.now();
+  const answers = ["Run", "Allow for session"];
+  for (const answer of answers) button(answer)?.click();
+  expect(decide).not.toHaveBeenCalled();
+  await vi.waitUntil(() => answers.every((answer) => button(answer)?.disabled === false));
+  expect(performance.now() - shown).toBeGreaterThan(wait - 20);
+  button("Run")?.click();
+  expect(decide).toHaveBeenCalledWith("c", "allow");
+});
+
+test("findings that the preview makes plain are details, and a full list says that it is cut", async () => {
+  const finding = (at: number, risk: string) => ({ start: at, end: at + 1, class: risk, why: `why ${at}` });
+  const command = "x".repeat(70);
+  const few = [finding(0, "changes"), finding(1, "dangerous")];
+  const args = { command };
+  let card = await draw(proposed("bash", args, { command, findings: few, preview: ["effect unknown"] }));
+  expect(card.querySelector("details")).toBeNull();
+  root.render(null);
+  const preview = ["removes 2 files"];
+  card = await draw(proposed("bash", args, { command: "yz", findings: few, preview }));
+  expect(card.querySelector("summary")?.textContent).toBe("1 more detail");
+  expect(card.querySelector("details")?.textContent).toContain("why 0");
+  expect(card.querySelector(".findings")?.textContent).toContain("why 1");
+  expect(card.textContent).not.toContain("the list is cut");
+  root.render(null);
+  const many = Array.from({ length: 64 }, (_, at) => finding(at, "changes"));
+  card = await draw(proposed("bash", args, { command, findings: many }));
+  expect(card.textContent).toContain("the list is cut here");
+});
+
+test("one of several calls says which", async () => {
+  const step = proposed("bash", { command: "a" }, { command: "a" });
+  const wanted = ["b", "c", "d"].map((toolCallId) => ({ toolCallId, name: "bash", arguments: {} }));
+  expect(placeOf({ ...emptyTranscript, wanted }, "c")).toEqual({ number: 2, count: 3 });
+  expect(placeOf({ ...emptyTranscript, wanted: wanted.slice(1, 2) }, "c")).toBeUndefined();
+  const card = await draw(step, { number: 2, count: 3 });
+  expect(card.querySelector("header")?.textContent).toContain("call 2 of 3");
 });
 
 test("an undo is asked for by its command and its plan, and its arguments are details", async () => {
