@@ -1,6 +1,6 @@
 //! A tool call before it runs. It is drawn so that the displayed text is exactly what runs, byte for byte.
 
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use serde_json::Value;
 use sysop_core::id::Timestamp;
 use sysop_core::message::Arguments;
@@ -139,10 +139,10 @@ fn style_at(
     theme: Theme,
 ) -> (Style, usize) {
     let mut until = command.len();
-    let mut marked = false;
+    let mut class = RiskClass::ReadOnly;
     for finding in findings.iter().filter(|finding| finding.class >= RiskClass::Opaque) {
         if finding.start <= at && at < finding.end {
-            marked = true;
+            class = class.max(finding.class);
             until = until.min(finding.end);
         } else if at < finding.start {
             until = until.min(finding.start);
@@ -160,7 +160,13 @@ fn style_at(
         }
         None => StyleRole::Text,
     };
-    (theme.style(if marked { StyleRole::Marked } else { role }), until)
+    let style = match class {
+        RiskClass::ReadOnly | RiskClass::ReadsRemote | RiskClass::Changes => theme.style(role),
+        // The effect is unknown, which is no alarm.
+        RiskClass::Opaque => theme.style(StyleRole::Warn).add_modifier(Modifier::UNDERLINED),
+        RiskClass::ReadsSecret | RiskClass::Dangerous | RiskClass::Lockout => theme.style(StyleRole::Marked),
+    };
+    (style, until)
 }
 
 fn part_role(part: HighlightKind) -> StyleRole {
@@ -183,6 +189,7 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
     if let Some(edit) = &edit {
         head.push(Span::new(" ", code));
         head.extend(exact(edit.path, code, odd));
+        head.push(Span::new(&format!("  {}", edit.counts(&plan.preview)), theme.style(StyleRole::Dim)));
     }
     let mut out = wrap_exact(&head, columns);
     match &plan.call.arguments {
@@ -205,9 +212,17 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
         }
     }
     if let Some(edit) = edit {
-        out.extend(edit.rows(columns, theme));
+        out.extend(edit.rows(&plan.preview, columns, theme));
     }
     out
+}
+
+/// Returns the lines of a call's preview that its rows do not show: for a write whose rows show the change of the present
+/// file, all but the lines of that change.
+pub fn unshown_preview(plan: &Proposal) -> &[String] {
+    let is_shown = FileEdit::of(&plan.call).is_some_and(|edit| edit.shows_preview(&plan.preview));
+    let summary = plan.preview.iter().take_while(|line| !line.starts_with("@@ ")).count();
+    if is_shown { &plan.preview[..summary] } else { &plan.preview }
 }
 
 /// Returns true for an argument of an undo that only hosts understand. The log has it. The tool's name is reserved: no

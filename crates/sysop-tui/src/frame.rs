@@ -31,6 +31,8 @@ const SIGN_COLUMNS: u16 = 2;
 const DOT: &str = " · ";
 /// Number of columns of the line above the composer that its text never fills.
 const RULE_MARGINS: u16 = 4;
+/// Number of columns of that line for the keys that run and reject a proposal.
+const ANSWER_KEYS_COLUMNS: usize = 23;
 /// Maximum number of rows of a flash message.
 const MESSAGE_ROWS_MAX: usize = 3;
 /// Minimum height of the history, in rows, at which its last row is left empty.
@@ -55,7 +57,8 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
     let middle = middle_pane::MiddlePane::of(app, theme, area, now);
     let mut regions = regions(area, middle.rows(), box_rows(app, columns));
-    let message = message_rows(app, theme, area.width);
+    let rows_max = MESSAGE_ROWS_MAX.min(usize::from(regions.history.height.saturating_sub(1)));
+    let message = message_rows(app, theme, area.width, rows_max, now);
     let message_area = regions.take_rows_above_rule(message.len());
     let air = u16::from(regions.history.height >= AIRY_ROWS_MIN);
     let history = Rect { height: regions.history.height - air, ..regions.history };
@@ -211,14 +214,16 @@ fn tone_role(tone: Tone) -> StyleRole {
     }
 }
 
-/// Returns the rows of a flash message that does not fit in the line above the composer; none if it fits.
-fn message_rows(app: &App, theme: Theme, columns: u16) -> Vec<TextRow> {
+/// Returns the rows of a flash message that does not fit in the line above the composer, at a proposal beside its keys;
+/// none if it fits.
+fn message_rows(app: &App, theme: Theme, columns: u16, rows_max: usize, now: Duration) -> Vec<TextRow> {
     let room = usize::from(columns.saturating_sub(RULE_MARGINS)).max(1);
-    let Some(text) = app.flash().filter(|text| width(text) > room) else { return Vec::new() };
+    let beside = room.saturating_sub(kept_columns(app, app.flash(), &keys(app, now)));
+    let Some(text) = app.flash().filter(|text| width(text) > beside) else { return Vec::new() };
     let style = theme.style(StyleRole::Warn);
     let mut rows = wrap(&[Span::new(text, style)], room);
-    if rows.len() > MESSAGE_ROWS_MAX {
-        rows.truncate(MESSAGE_ROWS_MAX);
+    if rows.len() > rows_max {
+        rows.truncate(rows_max);
         if let Some(last) = rows.last_mut() {
             last.push(Span::new("…", style));
         }
@@ -238,14 +243,19 @@ fn rule(app: &App, said: Option<&str>, theme: Theme, area: Rect, buffer: &mut Bu
     let columns = usize::from(area.width);
     let mut left = TextRow::default();
     let keys = keys(app, now);
+    let room = columns.saturating_sub(usize::from(RULE_MARGINS));
+    let least = if app.review().is_some() { room / 3 } else { room / 2 };
+    let free = room.saturating_sub(kept_columns(app, said, &keys)).max(least);
     match (said, app.activity(now)) {
         (Some(text), _) => left.push(Span::new(text, theme.style(StyleRole::Warn))),
         (None, Some(activity)) => {
+            let text = match activity.text.split_once(' ') {
+                Some((first, _)) if app.review().is_some() && width(&activity.text) + 2 > free => first,
+                Some(_) | None => &activity.text,
+            };
             left.push(Span::new(&format!("{} ", activity.sign), theme.style(tone_role(activity.tone))));
-            left.push(Span::new(
-                &activity.text,
-                theme.style(if activity.moves { StyleRole::Text } else { tone_role(activity.tone) }),
-            ));
+            let role = if activity.moves { StyleRole::Text } else { tone_role(activity.tone) };
+            left.push(Span::new(text, theme.style(role)));
         }
         (None, None) => {}
     }
@@ -255,11 +265,7 @@ fn rule(app: &App, said: Option<&str>, theme: Theme, area: Rect, buffer: &mut Bu
         row.push(Span::new("─", line));
     } else {
         row.push(Span::new("─ ", line));
-        // The first key stays visible beside a long activity, as it stops the turn.
-        let kept = if said.is_none() { keys.first().map_or(0, |key| width(key) + 3) } else { 0 };
-        let room = columns.saturating_sub(usize::from(RULE_MARGINS));
-        let room = room.saturating_sub(kept).max(room / 2);
-        for span in truncate(&left.spans, room, line).spans {
+        for span in truncate(&left.spans, free, line).spans {
             row.push(span);
         }
         row.push(Span::new(" ", line));
@@ -275,6 +281,18 @@ fn rule(app: &App, said: Option<&str>, theme: Theme, area: Rect, buffer: &mut Bu
         row.push(Span::new(" ─", line));
     }
     row.draw(buffer, area.x, area.y, area.width);
+}
+
+/// Returns the columns that the most important keys need beside the text of the line: those that answer a proposal, or
+/// the one that stops the turn.
+fn kept_columns(app: &App, said: Option<&str>, keys: &[&str]) -> usize {
+    let (kept, least) = match (app.review(), said) {
+        // The keys appear once they answer; nothing moves then.
+        (Some(_), _) => (2, ANSWER_KEYS_COLUMNS),
+        (None, None) => (1, 0),
+        (None, Some(_)) => (0, 0),
+    };
+    keys.iter().take(kept).map(|key| width(key) + width(DOT)).sum::<usize>().max(least)
 }
 
 /// Returns the leading key hints that fit in `room`; the list is ordered by importance.
@@ -315,7 +333,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         return match app.search() {
             Some(search) if search.is_typing() => vec!["Enter find", "Esc back"],
             Some(_) => vec!["n older", "N newer", "y copy", "Esc end search"],
-            None => vec!["Enter expand", "y copy", "/ search", "o full output", "Esc back", "↑↓ select"],
+            None => vec!["Enter expand", "Esc back", "Tab older", "y copy", "o full output", "/ search"],
         };
     }
     if let Some(review) = app.review() {
@@ -323,10 +341,10 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         let mut hints = match review.mode() {
             // Keys go to the draft until it is empty.
             ReviewMode::Deciding if app.rejects_with_draft() => {
-                vec!["Enter reject with this text", "Ctrl+U clear line", "Esc cancel"]
+                vec!["Enter reject with this text", "Esc set aside", "Ctrl+U clear line"]
             }
             ReviewMode::Deciding if !app.composer().is_empty() => {
-                vec!["Enter send", "Ctrl+U clear line", "Esc cancel"]
+                vec!["Enter send", "Esc set aside", "Ctrl+U clear line"]
             }
             ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
             ReviewMode::Deciding if review.is_emptied() => vec!["i edit", "r reject", "Esc cancel"],
@@ -345,7 +363,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             ReviewMode::ConfirmingRule => vec!["Enter save and run", "Esc back"],
         };
         if review.is_long() && review.is_answering() && app.composer().is_empty() {
-            hints.insert(1, "PgUp/PgDn scroll");
+            hints.insert(hints.len().min(2), "PgUp/PgDn scroll");
             hints.push("Home/End first, last page");
         }
         hints.retain(|hint| match *hint {

@@ -259,7 +259,7 @@ impl RunLoop {
         })?;
         (self.dirty, self.urgent, self.unseen, self.last_frame) = (false, false, true, now);
         if let Some(text) = self.app.take_selected_text() {
-            self.copy(&text);
+            self.copy(&text, None);
         }
         self.backfill();
         Ok(())
@@ -605,7 +605,7 @@ impl RunLoop {
             }
             Action::SearchSessions(text) => self.search_sessions(text),
             Action::Export(file) => self.export(file),
-            Action::Copy(text) => self.copy(&text),
+            Action::Copy { text, part } => self.copy(&text, part.as_deref()),
             Action::PasteImage => self.paste_image(),
             Action::TrustWorkspace => self.trust_workspace(),
             Action::ListModels => {

@@ -1,6 +1,7 @@
 //! The front end without a terminal: keys in, a real session behind it, cells out.
 
 mod always;
+mod cards;
 mod edits;
 mod everyday;
 mod keys;
@@ -8,6 +9,7 @@ mod leaving;
 mod messages;
 mod outcomes;
 mod properties;
+mod reflexes;
 mod screens;
 mod search;
 mod typing;

@@ -11,3 +11,4 @@ mod tests;
 
 pub use find::{MatchPosition, MatchStyles, SearchDirection, mark_matches};
 pub use history::{HistoryView, Scroll};
+pub(crate) use output::text_to_copy;

@@ -12,7 +12,7 @@ use sysop_core::transcript::{Proposal, ProposalState};
 use super::{DARK, NASTY, buffer, drawn, intruder};
 use crate::cells::TextRow;
 use crate::diff::FileEdit;
-use crate::plan::{command_lines, guard_rows, preview_rows};
+use crate::plan::{command_lines, guard_rows, preview_rows, unshown_preview};
 use crate::theme::StyleRole;
 
 fn call(id: &str, name: &str, arguments: serde_json::Value) -> ToolCall {
@@ -133,7 +133,7 @@ fn every_argument_of_a_call_is_shown() {
         json!({"path": "x", "old_string": "a", "new_string": "b", "mode": "0777", "more": ["c\nd"]});
     let text = drawn(&preview_rows(&plan(call("a", "edit_file", arguments), ""), "", &[], DARK, 60), 60);
     expect![[r#"
-        edit_file x
+        edit_file x  +1 −1
         mode: 0777
         more: ["c\nd"]
         - a
@@ -159,10 +159,84 @@ fn an_undo_shows_what_it_undoes_and_not_its_records() {
 fn a_changed_final_newline_is_shown() {
     let shown = |old: &str, new: &str| {
         let edit = FileEdit { path: "a", old: Some(old), new };
-        edit.rows(60, DARK).iter().map(TextRow::text).collect::<Vec<_>>().join("|")
+        edit.rows(&[], 60, DARK).iter().map(TextRow::text).collect::<Vec<_>>().join("|")
     };
     assert_eq!(shown("a\n", "a"), "- newline at end of file");
     assert_eq!(shown("a", "a\n"), "+ newline at end of file");
     assert_eq!(shown("a", "b\n"), "- a|+ b|+ newline at end of file");
     assert_eq!(shown("a\n", "a\n"), "no changes");
+}
+
+fn preview_of(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
+
+#[test]
+fn a_write_shows_the_change_of_the_present_file() {
+    let content: String = (1..=40).map(|number| format!("\tline {number}\n")).collect();
+    let content = content.replace("line 9\n", "line nine\n");
+    let mut plan = plan(call("a", "write_file", json!({ "path": "f", "content": content })), "");
+    plan.preview = preview_of(&[
+        "overwrites f (340 bytes, 41 lines): +1 −2 lines",
+        "@@ -1 +1 @@",
+        "-\\tline zero",
+        " \\tline 1",
+        "@@ -10 +9 @@",
+        " \\tline 8",
+        "-\\tline 9",
+        "+\\tline nine",
+        " \\tline 10",
+    ]);
+    let text = drawn(&preview_rows(&plan, "", &[], DARK, 60), 60);
+    expect![[r#"
+        write_file f  +1 −2
+         1 - →   line zero
+         1   →   line 1
+         2   →   line 2
+        ⋮
+         7   →   line 7
+         8   →   line 8
+        10 - →   line 9
+         9 + →   line nine
+        10   →   line 10
+        11   →   line 11
+    "#]]
+    .assert_eq(&text);
+    assert_eq!(unshown_preview(&plan), &plan.preview[..1]);
+}
+
+#[test]
+fn a_write_shows_its_whole_text_if_the_preview_does_not_fit_it() {
+    let whole = |preview: &[&str]| {
+        let content = "one\ntwo\nthree\n";
+        let mut plan = plan(call("a", "write_file", json!({ "path": "f", "content": content })), "");
+        plan.preview = preview_of(preview);
+        assert_eq!(unshown_preview(&plan), plan.preview);
+        let text = drawn(&preview_rows(&plan, "", &[], DARK, 60), 60);
+        let head = text.lines().next().unwrap_or_default().to_owned();
+        assert!(text.ends_with("+ one\n+ two\n+ three\n"), "{text}");
+        head
+    };
+    assert_eq!(whole(&[]), "write_file f  +3");
+    assert_eq!(whole(&["creates f with 3 lines"]), "write_file f  +3");
+    let summary = "overwrites f (9 bytes, 3 lines): +1 −1 lines";
+    // Shortened, redacted, and of another text.
+    assert_eq!(whole(&[summary, "@@ -2 +2 @@", " one", "… 2 more lines"]), "write_file f  +1 −1");
+    whole(&[summary, "@@ -2 +2 @@", " one", "-2", "+[redacted]", " three"]);
+    whole(&[summary, "@@ -9 +9 @@", " one", "-2", "+two", " three"]);
+    whole(&[summary, "@@ -2 +2 @@", " one", "-2"]);
+}
+
+#[test]
+fn a_command_of_unknown_effect_is_not_marked_as_dangerous() {
+    let command = "echo $((i*33))";
+    let findings = [Finding { start: 5, end: 14, class: RiskClass::Opaque, why: String::new() }];
+    let spans = command_lines(command, &findings, DARK).concat();
+    let style = spans.iter().find(|span| span.text().contains("33")).map(|span| span.style);
+    let style = style.expect("the arithmetic is shown");
+    assert_eq!((style.fg, style.bg), (DARK.style(StyleRole::Warn).fg, None));
+    // The worst of several findings decides.
+    let worst = Finding { class: RiskClass::Dangerous, ..findings[0].clone() };
+    let spans = command_lines(command, &[worst, findings[0].clone()], DARK).concat();
+    assert!(spans.iter().any(|span| span.style == DARK.style(StyleRole::Marked)));
 }

@@ -6,10 +6,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use sysop_core::text::neutralize;
+use sysop_core::transcript::ItemBody;
 use sysop_term::cells::width;
 use sysop_term::session_text::item_text;
+use sysop_term::theme::Theme;
 
 use super::{Action, App};
+use crate::view::text_to_copy;
 
 /// A text selection on the screen. As in terminals, it runs row by row from one cell to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +77,14 @@ impl App {
     /// Copies the text of the focused card.
     pub(super) fn copy_card(&mut self, now: Duration) -> Vec<Action> {
         let item = self.history.focused().and_then(|id| self.transcript.item(id));
-        let text = item.map(|item| neutralize(&item_text(&item.body)).trim_end().to_owned());
-        match text.filter(|text| !text.is_empty()) {
-            Some(text) => vec![Action::Copy(text)],
-            None => {
+        let (text, part) = match item.map(|item| &item.body) {
+            Some(ItemBody::ToolOutput(output)) => text_to_copy(output, Theme::new(self.theme)),
+            Some(body) => (item_text(body).into_owned(), None),
+            None => (String::new(), None),
+        };
+        match neutralize(&text).trim_end() {
+            text if !text.is_empty() => vec![Action::Copy { text: text.to_owned(), part }],
+            _ => {
                 self.show_flash("nothing to copy", now);
                 Vec::new()
             }

@@ -62,9 +62,10 @@ impl App {
             return self.interrupt(now);
         }
         self.leave_asked = None;
+        let is_dismissed = key.code == KeyCode::Esc && self.dismiss_message();
         self.drop_old_flash(now);
         self.selection = None;
-        if self.are_keys_muted(now) {
+        if is_dismissed || self.are_keys_muted(now) {
             return Vec::new();
         }
         let actions = if let Some(actions) = self.key_after_letter(key, now) {
@@ -84,6 +85,14 @@ impl App {
         };
         self.move_draft();
         actions
+    }
+
+    /// Ends the flash message that answers a key at a proposal. Esc would otherwise cancel the turn although it was meant
+    /// for the message.
+    fn dismiss_message(&mut self) -> bool {
+        let is_deciding = self.review.as_ref().is_some_and(|review| review.mode() == ReviewMode::Deciding);
+        let is_in_front = is_deciding && self.overlay.is_none() && self.question_prompt.is_none();
+        is_in_front && self.focus == Focus::Box && self.pending_key().is_none() && self.flash.take().is_some()
     }
 
     /// Returns true if a key must be ignored because the user is still typing the answer to a question that
@@ -244,8 +253,8 @@ impl App {
 
     /// Handles Ctrl+C: closes the overlay, else declines the question, else leaves the editor of a proposal, else clears
     /// the draft, else cancels the turn.
-    /// Exits if there is nothing to cancel and the key is pressed twice, or if the turn is still running at the second
-    /// press.
+    /// Exits if there is nothing to cancel and the key is pressed twice, or if the turn is still being stopped at the
+    /// second press. A press that stopped something is not the first of the two that exit.
     fn interrupt(&mut self, now: Duration) -> Vec<Action> {
         if self.close_overlay() {
             return Vec::new();
@@ -267,7 +276,6 @@ impl App {
             if std::mem::replace(&mut self.interrupted, true) {
                 return self.leave(ExitReason::Interrupted);
             }
-            self.leave_asked = Some(now + LEAVE);
             return self.stop();
         }
         if self.leave_asked.is_some_and(|until| until > now) {
@@ -280,18 +288,31 @@ impl App {
     }
 
     /// Moves the draft to the prompt history. Returns `None` if there is none, if the box shows something else, or
-    /// right after a Ctrl+C that stopped a turn, which puts queued prompts into the box.
+    /// while a turn that a Ctrl+C stopped ends, which puts queued prompts into the box.
     fn clear_draft(&mut self, now: Duration) -> Option<Vec<Action>> {
         let is_hidden = self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Deciding);
         if is_hidden || self.interrupted || self.leave_asked.is_some() || self.composer().is_empty() {
             return None;
         }
+        if self.review.is_some() {
+            return Some(self.set_draft_aside(now));
+        }
+        self.show_flash("draft cleared; ↑ or Alt+u brings it back", now);
+        Some(self.empty_box())
+    }
+
+    /// Moves the draft that was written at a proposal to the prompt history, so that keys answer the proposal again.
+    fn set_draft_aside(&mut self, now: Duration) -> Vec<Action> {
+        self.show_flash("text set aside; Alt+u brings it back", now);
+        self.empty_box()
+    }
+
+    fn empty_box(&mut self) -> Vec<Action> {
         self.completion = None;
         let text = self.composer().text();
         // As opposed to a new box, this one can undo the change.
         self.composer_mut().set("");
-        self.show_flash("draft cleared; ↑ or Alt+u brings it back", now);
-        Some(self.remember(&text).into_iter().collect())
+        self.remember(&text).into_iter().collect()
     }
 
     fn pause_or_resume(&mut self, now: Duration) -> Vec<Action> {
@@ -378,6 +399,13 @@ impl App {
             }
             // A draft is being written, so the key is meant for it.
             if !self.next.is_empty() {
+                return match key.code {
+                    KeyCode::Esc if self.completion.is_none() => self.set_draft_aside(now),
+                    _ => self.key_in_box(key, now),
+                };
+            }
+            // Undo brings back a draft that was set aside.
+            if key.modifiers == KeyModifiers::ALT && matches!(key.code, KeyCode::Char(_)) {
                 return self.key_in_box(key, now);
             }
             if is_control(key, 'd') {
@@ -431,11 +459,11 @@ impl App {
         match key.code {
             KeyCode::Char('/') => self.begin_search(),
             KeyCode::Char('y') => return self.copy_card(now),
-            KeyCode::Up | KeyCode::Char('k') => self.history.focus_previous(&self.transcript),
+            KeyCode::Tab | KeyCode::Up | KeyCode::Char('k') => self.history.focus_previous(&self.transcript),
             KeyCode::Down | KeyCode::Char('j') => self.history.focus_next(&self.transcript),
             KeyCode::Enter | KeyCode::Char(' ') => self.history.toggle(),
             KeyCode::Char('o') => return self.whole_output(now),
-            KeyCode::Esc | KeyCode::Tab | KeyCode::Char('q' | 'i') => self.leave_cards(),
+            KeyCode::Esc | KeyCode::Char('q' | 'i') => self.leave_cards(),
             KeyCode::Char(_) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
                 self.leave_cards();
                 return self.key_in_box(key, now);
@@ -532,7 +560,7 @@ impl App {
                 return Vec::new();
             }
             KeyCode::Up if key.modifiers.is_empty() && self.composer().at_top() => {
-                return self.history_previous();
+                return self.history_previous(now);
             }
             KeyCode::Down if key.modifiers.is_empty() && self.composer().at_bottom() => {
                 return self.history_next();
@@ -565,17 +593,29 @@ impl App {
         }
     }
 
-    fn history_previous(&mut self) -> Vec<Action> {
-        let now = self.composer().text();
-        if let Some(message) = self.prompt_history.older(&now).map(str::to_owned) {
-            self.composer_mut().set(&message);
+    /// Goes to the previous prompt. A prompt that is queued is not offered: it would be sent a second time.
+    fn history_previous(&mut self, now: Duration) -> Vec<Action> {
+        let text = self.composer().text();
+        let mut is_queued = false;
+        while let Some(message) = self.prompt_history.older(&text).map(str::to_owned) {
+            if !self.own_queued.contains(&message) {
+                self.composer_mut().set(&message);
+                break;
+            }
+            is_queued = true;
+        }
+        if is_queued {
+            self.show_flash("queued messages cannot be edited; Esc stops the turn and returns them", now);
         }
         Vec::new()
     }
 
     fn history_next(&mut self) -> Vec<Action> {
-        if let Some(message) = self.prompt_history.newer().map(str::to_owned) {
-            self.composer_mut().set(&message);
+        while let Some(message) = self.prompt_history.newer().map(str::to_owned) {
+            if !self.own_queued.contains(&message) {
+                self.composer_mut().set(&message);
+                break;
+            }
         }
         Vec::new()
     }

@@ -11,7 +11,7 @@ use sysop_core::transcript::{PauseDelay, SessionInfo, SessionPhase, call_summary
 use sysop_core::ui_text;
 use sysop_term::session_text::context_percent;
 
-use super::{App, BackgroundStatus, State};
+use super::{App, BackgroundStatus, Review, ReviewMode, State};
 use crate::BY;
 
 pub(super) const SPIN: Duration = Duration::from_millis(100);
@@ -285,7 +285,7 @@ impl App {
             self.transcript().session_info().map(|facts| facts.model.name.clone()).unwrap_or_default();
         match (self.state(), self.transcript().phase()) {
             (_, SessionPhase::Stopping) => moving("Stopping… Ctrl+C again to quit".to_owned()),
-            (State::ReviewAction, _) => Some(still("?", "Approval required".to_owned(), Tone::Warn)),
+            (State::ReviewAction, _) => Some(self.review_activity()),
             (_, _) if let Some(delay) = self.pause_delay() => {
                 moving(format!("{}… Ctrl+P to resume, Esc to stop", ui_text::pausing(delay)))
             }
@@ -329,6 +329,15 @@ impl App {
     pub(super) fn pause_delay(&self) -> Option<PauseDelay> {
         let work = || self.transcript().work_before_pause().unwrap_or(PauseDelay::Step);
         self.transcript().pause_delay().or_else(|| self.pausing.then(work))
+    }
+
+    fn review_activity(&self) -> ActivityIndicator {
+        match self.review().map(Review::mode) {
+            Some(ReviewMode::Editing) => still("✎", "Editing".to_owned(), Tone::Warn),
+            Some(ReviewMode::Rejecting) => still("✗", "Rejecting".to_owned(), Tone::Warn),
+            Some(ReviewMode::Deciding | ReviewMode::ConfirmingSession | ReviewMode::ConfirmingRule)
+            | None => still("?", "Approval required".to_owned(), Tone::Warn),
+        }
     }
 
     fn running_text(&self, call: &CallId, waited: &str) -> String {

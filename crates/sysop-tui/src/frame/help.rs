@@ -38,7 +38,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("A", "Always allow this exact command (shows the rule)"),
             ("r, or a message", "Reject with feedback for the model"),
             ("PgUp PgDn, Home End", "Scroll a proposal that does not fit"),
-            ("Esc", "Cancel the turn"),
+            ("Esc", "Set aside typed text, else cancel the turn"),
         ],
     ),
     (
@@ -55,7 +55,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("PgUp PgDn, wheel", "Scroll (Shift+↑, Shift+↓: one row)"),
             ("End", "Jump to latest"),
-            ("Tab (empty input)", "Select cards: ↑↓ move, Enter expand, o full output"),
+            ("Tab (empty input)", "Select cards: Tab older, Enter expand, o full output"),
             ("y (card)", "Copy the card"),
             ("/ (card)", "Search the transcript; n older match, N newer match"),
             ("drag the mouse", "Select and copy (with Shift: the terminal's own selection)"),

@@ -15,6 +15,7 @@ use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
 use sysop_term::plan::{
     canary_rows, effect_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows, terms_rows,
+    unshown_preview,
 };
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
@@ -338,7 +339,7 @@ fn rows_below_command(
 
 /// Returns the preview of the command as currently edited, or an empty slice if it is not available yet.
 fn shown_preview<'a>(plan: &'a Proposal, command: &str) -> &'a [String] {
-    if !is_command(plan) || plan.previewed_command() == command { &plan.preview } else { &[] }
+    if !is_command(plan) || plan.previewed_command() == command { unshown_preview(plan) } else { &[] }
 }
 
 /// Returns rows that show the rule and the file to which it would be written.

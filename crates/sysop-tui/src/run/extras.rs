@@ -35,12 +35,10 @@ pub(super) enum Occasion {
 }
 
 impl RunLoop {
-    /// Copies text to the user's clipboard.
-    pub(super) fn copy(&mut self, text: &str) {
-        let lines = text.lines().count();
-        let what = if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
+    /// Copies text to the user's clipboard. `part` says which part of the whole text it is, if it is one.
+    pub(super) fn copy(&mut self, text: &str, part: Option<&str>) {
         let told = match self.screen.copy(text) {
-            CopyResult::Sent => format!("Copied {what}"),
+            CopyResult::Sent => copied_message(text, part),
             CopyResult::TooLong => {
                 format!(
                     "too long to copy through the terminal ({}); open it with o",
@@ -215,5 +213,25 @@ pub(super) fn ago(milliseconds: i64) -> String {
         seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
         seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
         seconds => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+/// Says how much was copied: `Copied 2 lines`, or `Copied 40 lines of 4,519`.
+pub(super) fn copied_message(text: &str, part: Option<&str>) -> String {
+    let part = part.map(|part| format!(" {part}")).unwrap_or_default();
+    match text.lines().count() {
+        1 => format!("Copied 1 line{part}"),
+        lines => format!("Copied {lines} lines{part}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::copied_message;
+
+    #[test]
+    fn a_copy_of_a_truncated_output_says_so() {
+        assert_eq!(copied_message("a\n", None), "Copied 1 line");
+        assert_eq!(copied_message("a\nb", Some("of 4,519")), "Copied 2 lines of 4,519");
     }
 }

@@ -223,7 +223,7 @@ fn y_copies_the_focused_card() {
     world.screen(80, 24);
     world.press(KeyCode::Tab).types("y");
     assert!(
-        matches!(&world.actions[..], [.., Action::Copy(text)] if text == "The kernel ran out of memory.")
+        matches!(&world.actions[..], [.., Action::Copy { text, part: None }] if text == "The kernel ran out of memory.")
     );
 }
 

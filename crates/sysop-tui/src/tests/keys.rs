@@ -99,11 +99,13 @@ fn shift_tab_cycles_the_approval_modes_except_auto() {
 }
 
 #[test]
-fn tab_moves_between_proposal_and_cards() {
+fn tab_leads_from_the_proposal_to_the_cards_and_esc_back() {
     let mut world = in_review("touch x");
     world.press(KeyCode::Tab).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
     world.press(KeyCode::Tab).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+    world.press(KeyCode::Esc).press(KeyCode::Enter);
     assert_eq!(decisions(&world), [Decision::Allow { command: None }]);
 }
 
@@ -210,11 +212,11 @@ fn escape_stops_the_turn_and_keeps_the_draft() {
 
 #[test]
 fn ctrl_c_stops_the_turn_and_then_exits() {
-    let mut world = World::new();
-    world.says("go").key(control('c'));
-    assert!(left(&world).is_none() && world.asked.is_none());
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Enter).key(control('c'));
+    assert!(left(&world).is_none() && world.app.is_stopping());
     world.key(control('c'));
-    assert!(left(&world).is_some());
+    assert!(left(&world).is_some(), "the command does not end");
     let mut world = World::new();
     world.key(control('c'));
     assert!(left(&world).is_none() && world.screen(80, 24).contains("Press Ctrl+C again"));
@@ -457,7 +459,7 @@ fn cards_unfold_and_open_in_the_pager() {
     let outcome = Outcome { artifact: Some("a1".to_owned()), ..Outcome::ok(output) };
     world.press(KeyCode::Enter).ends(outcome).replies(says("done"));
     assert!(!world.screen(80, 40).contains("number 50"));
-    assert!(world.screen(80, 40).contains("0 ms · Tab, then o: full output"));
+    assert!(world.screen(80, 40).contains("0 ms · /output 1 shows all"));
     world.press(KeyCode::Tab);
     while !matches!(world.app.history.focused(), Some(sysop_core::transcript::ItemId::ToolOutput(_))) {
         world.press(KeyCode::Up);

@@ -234,8 +234,9 @@ fn ctrl_c_clears_the_draft_before_it_stops_or_quits() {
 
 #[test]
 fn ctrl_c_pressed_again_quits_although_queued_prompts_returned_to_the_box() {
-    let mut world = World::new();
-    world.says("go").says("queued").key(control('c'));
+    let mut world = World::that_always_asks();
+    world.says("go").replies(bash("c1", "touch x")).is_read().press(KeyCode::Enter);
+    world.says("queued").key(control('c'));
     assert_eq!(world.app.composer().text(), "queued");
     world.key(control('c'));
     assert!(world.actions.iter().any(|action| matches!(action, Action::Quit(_))), "{:?}", world.actions);

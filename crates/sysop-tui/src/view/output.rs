@@ -8,7 +8,7 @@ use sysop_core::ui_text;
 use sysop_term::ansi;
 use sysop_term::cells::{Span, TextRow, hang, linked, wrap, wrap_exact};
 use sysop_term::code::{Highlighter, Language};
-use sysop_term::output::{LINE_ROWS_MAX, end_rows, host_rows, live_rows, shown_text, status_role};
+use sysop_term::output::{LINE_ROWS_MAX, end_rows, host_rows, live_rows, output_and_undo_note, status_role};
 use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::fold;
@@ -18,7 +18,8 @@ const ROWS_MAX: usize = 12;
 const FIRST_ROWS: usize = 5;
 /// Maximum number of rows to show of a running tool's output.
 const LIVE_ROWS: usize = 10;
-const FULL_OUTPUT_KEYS: &str = "Tab, then o: full output";
+/// Minimum number of successive updates of a progress line that a folded output shows as one.
+const UPDATES_MIN: usize = 3;
 
 /// Returns the rows of an output. A long output is folded unless `open` is true.
 pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
@@ -47,8 +48,10 @@ pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, op
         .map(|row| row.with_prefix(bar.clone()))
         .collect();
     out.extend(host_rows(outcome, columns, theme));
-    let full_output = outcome.artifact.as_ref().map(|_| FULL_OUTPUT_KEYS);
-    out.extend(end_rows(outcome, full_output, columns, theme));
+    let full_output = outcome.artifact.as_ref().map(|_| format!("/output {} shows all", output.number));
+    let notes: Vec<String> = output_and_undo_note(outcome).1.into_iter().chain(full_output).collect();
+    let notes = (!notes.is_empty()).then(|| notes.join(" · "));
+    out.extend(end_rows(outcome, notes.as_deref(), columns, theme));
     out
 }
 
@@ -65,7 +68,7 @@ fn not_run_rows(outcome: &Outcome, columns: usize, theme: Theme, open: bool) -> 
 
 fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
     let dim = theme.style(StyleRole::Dim);
-    let text = shown_text(outcome);
+    let (text, _) = output_and_undo_note(outcome);
     if text.is_empty() {
         return Vec::new();
     }
@@ -82,13 +85,77 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
     if open || lines.len() <= ROWS_MAX {
         return lines.iter().flat_map(wrapped).collect();
     }
-    let last = ROWS_MAX - FIRST_ROWS - 1;
-    let hidden = &lines[FIRST_ROWS..lines.len() - last];
-    let mut out: Vec<TextRow> = lines[..FIRST_ROWS].iter().flat_map(wrapped).collect();
-    let count = omitted_lines(hidden, outcome.truncated).map(|count| format!("{count} "));
-    out.push(TextRow::of(&format!("… {}more lines", count.unwrap_or_default()), dim));
-    out.extend(lines[lines.len() - last..].iter().flat_map(wrapped));
+    let mut out = Vec::new();
+    for part in folded_lines(&lines) {
+        match part {
+            FoldedLine::Shown(line) => out.extend(wrapped(line)),
+            FoldedLine::Hidden(hidden) => {
+                let count = omitted_lines(hidden, outcome.truncated).map(|count| format!("{count} "));
+                out.push(TextRow::of(&format!("… {}more lines", count.unwrap_or_default()), dim));
+            }
+        }
+    }
     out
+}
+
+/// A part of a folded output.
+#[derive(Debug, PartialEq)]
+enum FoldedLine<'a> {
+    Shown(&'a TextRow),
+    Hidden(&'a [TextRow]),
+}
+
+/// Folds lines to their first and last ones. The updates of a progress line, which a program writes over each other on a
+/// terminal, count as one line: the last of them.
+fn folded_lines(lines: &[TextRow]) -> Vec<FoldedLine<'_>> {
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        let words = progress_words(&lines[at]);
+        let same = |line: &&TextRow| words.is_some() && progress_words(line) == words;
+        let updates = lines[at..].iter().take_while(same).count();
+        if updates >= UPDATES_MIN {
+            parts.push(at..at + updates - 1);
+            at += updates - 1;
+        }
+        parts.push(at..at + 1);
+        at += 1;
+    }
+    if parts.len() > ROWS_MAX {
+        let last = parts.len() - (ROWS_MAX - FIRST_ROWS - 1);
+        let hidden = parts[FIRST_ROWS].start..parts[last].start;
+        parts.splice(FIRST_ROWS..last, [hidden]);
+    }
+    let part = |part: std::ops::Range<usize>| match &lines[part] {
+        [line] => FoldedLine::Shown(line),
+        hidden => FoldedLine::Hidden(hidden),
+    };
+    parts.into_iter().map(part).collect()
+}
+
+/// Returns the letters of a line that tells a percentage, without those of sizes; `None` for any other line.
+fn progress_words(line: &TextRow) -> Option<String> {
+    let text = line.text();
+    let is_word = |sign: &char| sign.is_alphabetic() && !"kKMGTi".contains(*sign);
+    text.contains('%').then(|| text.chars().filter(is_word).collect())
+}
+
+/// Returns the text of an output to copy: what the card shows of it when it is unfolded, without the lines about what the
+/// host omitted. The second value names the part of the whole output, if something was omitted.
+pub(crate) fn text_to_copy(output: &ToolOutput, theme: Theme) -> (String, Option<String>) {
+    let Some(outcome) = &output.outcome else {
+        let lines = ansi::lines(&output.tail, theme, Style::new());
+        return (lines.iter().map(TextRow::text).collect::<Vec<_>>().join("\n"), None);
+    };
+    let (text, _) = output_and_undo_note(outcome);
+    let is_kept = |line: &&str| !outcome.truncated || omission_notice(line).is_none();
+    let kept: Vec<&str> = text.split('\n').filter(is_kept).collect();
+    let lines: Vec<TextRow> = text.split('\n').map(|line| TextRow::of(line, Style::new())).collect();
+    let part = outcome.truncated.then(|| match omitted_lines(&lines, true) {
+        Some(all) => format!("of {}", ui_text::grouped(all)),
+        None => "of a truncated output".to_owned(),
+    });
+    (kept.join("\n"), part)
 }
 
 /// Returns the number of lines for which these lines of an output stand, with those that the host omitted. `None` if the

@@ -282,7 +282,7 @@ fn edits_are_shown_as_diffs() {
         expect![[r#"
             ❯ go
 
-            → edit_file src/main.rs
+            → edit_file src/main.rs  +2 −1
                 fn main() {
               -     let port = 80;
               +     let port = 8080;
@@ -292,7 +292,7 @@ fn edits_are_shown_as_diffs() {
             │ edited
             ✓ 0 ms
 
-            → write_file a b
+            → write_file a b  +2
               + one
               + two\r
             │ written
