@@ -82,7 +82,7 @@ test("a touch screen is told of no keys, and a long line of code ends in a shado
   });
   const person = await visit(await phone.newPage(), server);
   await expect(person.page.getByText("Describe a task.")).toBeVisible();
-  await expect(person.page.getByText(/commands · .* keys/)).toBeHidden();
+  await expect(person.page.getByText("commands and keys")).toBeHidden();
   await person.button("Settings").click();
   await expect(person.page.getByRole("link", { name: "User guide" })).toBeVisible();
   await expect(person.button(/Keyboard shortcuts/)).toBeHidden();
@@ -93,4 +93,41 @@ test("a touch screen is told of no keys, and a long line of code ends in a shado
   const code = person.conversation.locator(".code pre");
   await expect(code).toHaveCSS("background-attachment", "local, local, scroll, scroll");
   await phone.close();
+});
+
+test("a loaded page, a reload and a stop lead to the prompt, but not on a touch screen", async ({
+  page,
+  browser,
+  serve,
+}) => {
+  const wait = call("bash", { command: "until [ -e go ]; do sleep 0.05; done" });
+  const server = await serve({ args: ["--approve", "auto"], script: { wait: [wait] } });
+  const person = await visit(page, server);
+  const task = page.getByRole("textbox", { name: "Task for a new session" });
+  await expect(task).toBeFocused();
+  await page.keyboard.type("wait");
+  await page.keyboard.press("Enter");
+  await expect(person.conversation).toContainText("running until");
+  await page.reload();
+  await expect(person.prompt).toBeFocused();
+  await person.button(/Stop/).click();
+  await expect(person.conversation.locator(".end").last()).toHaveText("stopped");
+  await expect(person.prompt).toBeFocused();
+  await person.tabs.first().press("Delete");
+  await expect(task).toBeFocused();
+
+  const touch = await browser.newContext({ hasTouch: true, isMobile: true });
+  await touch.addCookies(await page.context().cookies());
+  const phone = await visit(await touch.newPage(), server, await server.session());
+  await expect(phone.page.getByText("Describe a task.")).toBeVisible();
+  await expect(phone.prompt).not.toBeFocused();
+  await touch.close();
+});
+
+test("a narrow window with a keyboard names the keys of a proposal", async ({ page, serve }) => {
+  const server = await serve({ script: { "make it": [call("bash", { command: "touch made" })] } });
+  await page.setViewportSize({ width: 700, height: 450 }); // 1400 by 900 at 200 %
+  const person = await visit(page, server, await server.session());
+  await person.says("make it");
+  await expect(person.button(/^Edit/).locator("kbd")).toBeVisible();
 });

@@ -60,7 +60,7 @@ test("the keys, the settings and the palette link to the guide", async ({ page, 
     await guide.close();
   };
   await expect(page.getByText("No sessions yet")).toBeVisible(); // the page listens for keys by then
-  await page.keyboard.press("?");
+  await person.button("Commands").press("?");
   const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
   await opens(() => help.getByRole("link", { name: "user guide" }).click());
   await page.keyboard.press("Escape");
@@ -119,6 +119,7 @@ test("sessions are renamed, pinned and found by their content", async ({ page, s
   await list.getByRole("textbox", { name: "New name of look around" }).fill("The journal");
   await page.keyboard.press("Enter");
   await expect(rows).toHaveText([/^ ?other thing/, /^ ?The journal/]);
+  await expect(list.getByRole("button", { name: "Actions for The journal" })).toBeFocused();
   await list.getByRole("button", { name: "Actions for The journal" }).click();
   await list.getByRole("button", { name: "Pin" }).click();
   await expect(rows).toHaveText([/Pinned: ?The journal/, /^ ?other thing/]);
@@ -126,6 +127,7 @@ test("sessions are renamed, pinned and found by their content", async ({ page, s
   await list.getByRole("button", { name: "Delete…" }).click();
   await list.getByRole("button", { name: "Delete permanently" }).click();
   await expect(rows).toHaveText([/The journal/]);
+  await expect(rows.getByRole("button", { name: /The journal/ }).first()).toBeFocused();
 });
 
 test("a session is listed as soon as it is opened, and by its first prompt", async ({ page, serve }) => {
@@ -433,6 +435,14 @@ test("a dropped text file is uploaded to where the session works", async ({ page
   await expect(person.steps.first()).toContainText("typed by you");
   await expect.poll(() => existsSync(join(server.work, "kept.toml"))).toBe(true);
   expect(readFileSync(join(server.work, "kept.toml"), "utf8")).toBe("größe = 1\n");
+  // A phone, from which nothing can be dragged, has a button for it.
+  await dialog.waitFor({ state: "hidden" });
+  const chooser = page.waitForEvent("filechooser");
+  await person.button("Attach an image or upload a file").click();
+  const chosen = { name: "chosen.toml", mimeType: "application/toml", buffer: Buffer.from("size = 1\n") };
+  await (await chooser).setFiles(chosen);
+  await dialog.getByRole("button", { name: "Upload" }).click();
+  await expect.poll(() => existsSync(join(server.work, "chosen.toml"))).toBe(true);
   await drop([0xff, 0xfe, 0], "picture.bin");
   await expect(dialog).toContainText("not a text file");
   await expect(dialog.getByRole("button", { name: "Upload" })).toBeDisabled();

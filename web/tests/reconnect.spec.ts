@@ -70,3 +70,13 @@ for (const blocks of ["refuses", "drops", "swallows"] as const) {
     await expect(page.getByText("WebSocket blocked")).toHaveCount(1);
   });
 }
+
+test("the page says at once that the browser is offline", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await expect(person.conversation).toContainText("The model is");
+  await page.context().setOffline(true);
+  await expect(page.getByRole("alert")).toContainText("Offline:", { timeout: 3_000 });
+  await page.context().setOffline(false);
+  await expect(page.getByRole("alert")).toHaveCount(0);
+});

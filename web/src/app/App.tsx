@@ -61,8 +61,8 @@ export function App({ sessions, sessionList }: Props) {
   }, [tight]);
   const [dialog, setDialog] = useState<OpenDialog>();
   const [half, setHalf] = useState<"left" | "right">("right");
-  /** Session that the user just opened, which takes the focus once. */
-  const [entered, setEntered] = useState<string>();
+  /** Session that the user just opened or loaded, which takes the focus once. */
+  const [entered, setEntered] = useState(() => (matchMedia(TOUCH).matches ? undefined : active?.id));
   const enter = (id: string) => {
     setEntered(id);
     sessions.show(id);

@@ -64,6 +64,10 @@ export function inOrder(rows: readonly SessionRow[], waiting: ReadonlySet<string
   return [0, 1, 2].flatMap((wanted) => rows.filter((row) => rank(row) === wanted));
 }
 
+function rowId(session: string): string {
+  return `session-${session}`;
+}
+
 /** Focuses an element when it appears. */
 function focus(button: HTMLButtonElement | null): void {
   button?.focus();
@@ -107,8 +111,15 @@ export function Sidebar(props: Props) {
     enter(id);
     if (over) close();
   };
-  const change = async (act: () => Promise<void>) => {
+  /** Closes the actions of a row, which had the focus, and gives it to the button that opened them. */
+  const closeActions = () => {
+    if (opened === undefined) return;
+    const row = document.getElementById(rowId(opened));
+    row?.querySelector<HTMLElement>("[aria-expanded]")?.focus();
     setOpened(undefined);
+  };
+  const change = async (act: () => Promise<void>) => {
+    closeActions();
     let failed: RequestError | undefined;
     try {
       await act();
@@ -121,6 +132,10 @@ export function Sidebar(props: Props) {
   const remove = (id: string) =>
     change(async () => {
       await deleteSession(id);
+      const row = document.getElementById(rowId(id));
+      const near = row?.nextElementSibling ?? row?.previousElementSibling;
+      const after = near?.querySelector<HTMLElement>(".choose") ?? panel.current;
+      if (row?.contains(document.activeElement)) after?.focus();
       sessions.closeTab(id);
     });
   return (
@@ -131,7 +146,7 @@ export function Sidebar(props: Props) {
       tabIndex={-1}
       onKeyDown={(event) => {
         if (event.key !== "Escape") return;
-        if (opened) setOpened(undefined);
+        if (opened) closeActions();
         else close();
       }}
     >
@@ -171,7 +186,7 @@ export function Sidebar(props: Props) {
           const { sessionId: id } = row;
           const current = tabs.active?.id === id;
           return (
-            <li key={id} className={current ? "current" : undefined}>
+            <li key={id} id={rowId(id)} className={current ? "current" : undefined}>
               <div className="line">
                 <Choice
                   row={row}

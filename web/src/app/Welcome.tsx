@@ -1,5 +1,5 @@
 /** Start screen, shown while no session is open. */
-import { type KeyboardEvent, useState } from "react";
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { createSession } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
 import type { WaitingSession } from "../state/session-list";
@@ -35,7 +35,8 @@ export function Welcome({ waiting, enter, begin, connect, list }: Props) {
         </p>
       )}
       <p>
-        Describe a task. The model proposes commands; you approve, edit or reject each one before it runs.
+        Describe a task. The model works on it step by step; you approve, edit or reject each step that
+        changes something.
       </p>
       {begin && <TaskField begin={begin} />}
       <p className="buttons">
@@ -51,7 +52,7 @@ export function Welcome({ waiting, enter, begin, connect, list }: Props) {
         )}
       </p>
       <p className="hint">
-        <kbd>F1</kbd> commands · <kbd>?</kbd> keys
+        <kbd>F1</kbd> commands and keys
       </p>
     </section>
   );
@@ -62,6 +63,11 @@ function TaskField({ begin }: { begin(id: string, task: string): void }) {
   const [task, setTask] = useState("");
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<RequestError>();
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    const { activeElement, body } = document;
+    if (activeElement === body && !matchMedia("(pointer: coarse)").matches) field.current?.focus();
+  }, []);
   const send = async () => {
     if (busy || !task.trim()) return;
     setBusy(true);
@@ -88,6 +94,7 @@ function TaskField({ begin }: { begin(id: string, task: string): void }) {
       }}
     >
       <textarea
+        ref={field}
         className="field"
         aria-label="Task for a new session"
         placeholder="How full is the disk?"

@@ -15,7 +15,7 @@ import { addedTo } from "../state/draft";
 import { fromTerminal, type SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
-import { AttachImage, ImageChips, usePromptImages } from "./PromptImages";
+import { AttachFile, ImageChips, usePromptImages } from "./PromptImages";
 import { WRITING } from "./writing";
 
 export interface ComposerHandle {
@@ -34,6 +34,8 @@ interface Props {
   queued: readonly string[];
   online: boolean;
   running: boolean;
+  /** Uploads a file that is not an image; undefined if that is not allowed. */
+  upload: ((file: File) => void) | undefined;
   /** Earlier prompts, newest last; recalled with Arrow Up. */
   history: () => string[];
   /** Returns the commands that complete the text. */
@@ -58,6 +60,7 @@ export function Composer(props: Props) {
     queued,
     online,
     running,
+    upload,
     history,
     complete,
     buffer,
@@ -252,7 +255,7 @@ export function Composer(props: Props) {
           onChange={(event) => change(event.target.value)}
           onKeyDown={keys}
         />
-        <AttachImage attached={attached} disabled={!online} />
+        <AttachFile attached={attached} upload={upload} disabled={!online} />
         {buffer && (
           <button
             type="button"

@@ -4,6 +4,7 @@ import { useLatest, useNow, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { lazyPart, useLazyPart } from "../app/lazy-part";
 import { isOrAre, MeContext, useName } from "../app/me";
+import { placeOf } from "../state/call-place";
 import { completions } from "../state/commands";
 import { proposedSteps } from "../state/proposed-steps";
 import type { SessionStore, SessionView } from "../state/session-store";
@@ -11,7 +12,7 @@ import { pendingApproval, type Transcript } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/command-actions";
 import { elapsed, hostLabel, progressLabel } from "../text/labels";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
-import type { Skill } from "../wire";
+import type { ApprovalMode, Skill } from "../wire";
 import { Announcer } from "./Announcer";
 import { Composer, type ComposerHandle } from "./Composer";
 import { useFileDrop } from "./file-drop";
@@ -58,6 +59,10 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
   );
   const toComposer = useCallback(() => composer.current?.focus(), []);
   const toEmptyComposer = useCallback(() => composer.current?.focusIfEmpty(), []);
+  // On a touch screen, the focus would open the keyboard.
+  const backToComposer = useCallback(() => {
+    if (!matchMedia("(pointer: coarse)").matches) composer.current?.focus();
+  }, []);
   const taken = useLatest(focused);
   // Before the next key, which is meant for the session.
   useLayoutEffect(() => {
@@ -93,7 +98,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
     >
       <h2 className="visually-hidden">Conversation</h2>
       <fieldset className="bare" disabled={watches}>
-        <Toolbar store={store} view={view} />
+        <Toolbar store={store} view={view} done={backToComposer} />
       </fieldset>
       <Commands value={commands}>
         {parts ? (
@@ -125,6 +130,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             host={transcript.facts?.host ?? ""}
             online={online}
             sent={view.answered.has(step.call)}
+            place={placeOf(transcript, step.call)}
             leave={toComposer}
             done={toEmptyComposer}
           />
@@ -150,6 +156,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             queued={transcript.queued}
             online={online}
             running={running}
+            upload={drop.choose}
             history={history}
             complete={(text) => completions(text, skills)}
             buffer={transcript.facts?.host.includes(",") ? undefined : commands.buffer}
@@ -193,11 +200,11 @@ function showsTasks({ tasks, phase }: Transcript): boolean {
 /** Current activity, in one line. */
 function ActivityLine(props: { store: SessionStore; view: SessionView; name: string; online: boolean }) {
   const { store, view, name, online } = props;
-  const { transcript, stopping, begun } = view;
+  const { transcript, stopping, begun, asked } = view;
   const nameOf = useName();
   const { phase, holder, stepOpen, progress } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
-  const since = runs?.kind === "step" && phase === "running" ? begun.get(runs.call) : undefined;
+  let since = runs?.kind === "step" && phase === "running" ? begun.get(runs.call) : undefined;
   const lines: { text: string; tone: string }[] = [];
   if (phase === "paused" && runs) lines.push({ text: "Pausing after this command…", tone: "busy" });
   else if (phase === "paused" && stepOpen) lines.push({ text: "Pausing after this step…", tone: "busy" });
@@ -210,6 +217,7 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
   } else if (phase === "thinking" && stepOpen) {
     const told = progress ? progressLabel(progress) : "";
     lines.push({ text: told ? `${name}: ${told}` : `waiting for ${name}`, tone: "busy" });
+    since = asked;
   }
   const reads = phase === "thinking" && progress?.received === 0 ? progress.prompt : undefined;
   if (holder !== undefined) {
@@ -232,7 +240,7 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
   ));
 }
 
-/** Time since a command began. A timer is not read aloud by itself. */
+/** Time since a command or a model call began. A timer is not read aloud by itself. */
 function Elapsed({ since, ticks }: { since: number; ticks: boolean }) {
   const now = useNow(ticks);
   return (
@@ -259,6 +267,14 @@ function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView 
 /** Examples of a first prompt. */
 const EXAMPLES = ["How full is the disk?", "Which services have failed?", "What uses the most memory?"];
 
+/** What the user answers, by approval mode. */
+const APPROVALS: Record<ApprovalMode, string> = {
+  each: "You approve, edit or reject each step.",
+  ask: "You approve, edit or reject each step that changes something.",
+  auto: "You approve, edit or reject each step that is dangerous or cannot be checked.",
+  never: "It only reads; steps that change something are proposed, not run.",
+};
+
 interface EmptyProps {
   view: SessionView;
   /** True until the messages of the session, if any, can be shown. */
@@ -279,7 +295,9 @@ function Empty({ view, opening, example }: EmptyProps) {
       {facts && (
         <p className="meta">
           {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{hostLabel(facts.host)}</b> in{" "}
-          <code>{oneLine(facts.root)}</code>. <code>!uptime</code> runs a command without a model.
+          <code>{oneLine(facts.root)}</code>. The model is <b>{modelName(facts.model)}</b>.
+          {mode === "agent" && ` ${APPROVALS[facts.approve]}`} <code>!uptime</code> runs a command without a
+          model.
         </p>
       )}
       {mode === "agent" && (

@@ -133,9 +133,22 @@ export function ImageChips({ attached }: { attached: PromptImages }) {
   );
 }
 
-/** Button that opens the file dialog. */
-export function AttachImage({ attached, disabled }: { attached: PromptImages; disabled: boolean }) {
+interface AttachFileProps {
+  attached: PromptImages;
+  /** Uploads a file that is not an image; undefined if that is not allowed. */
+  upload: ((file: File) => void) | undefined;
+  disabled: boolean;
+}
+
+/** Button that opens the file dialog. As with dropped files, images are attached, and another file is uploaded. */
+export function AttachFile({ attached, upload, disabled }: AttachFileProps) {
   const input = useRef<HTMLInputElement>(null);
+  const name = upload ? "Attach an image or upload a file" : "Attach an image";
+  const take = (files: File[]) => {
+    const other = upload && files.find((file) => !MEDIA_TYPES.includes(file.type));
+    if (other) upload(other);
+    if (files.some((file) => file !== other)) attached.add(files);
+  };
   return (
     <>
       <input
@@ -143,17 +156,17 @@ export function AttachImage({ attached, disabled }: { attached: PromptImages; di
         type="file"
         hidden
         multiple
-        accept={MEDIA_TYPES.join(",")}
+        accept={upload ? undefined : MEDIA_TYPES.join(",")}
         onChange={(event) => {
-          if (event.target.files?.length) attached.add(event.target.files);
+          take([...(event.target.files ?? [])]);
           event.target.value = "";
         }}
       />
       <button
         type="button"
         className="icon attach"
-        title="Attach an image"
-        aria-label="Attach an image"
+        title={name}
+        aria-label={name}
         disabled={disabled}
         onClick={() => input.current?.click()}
       >

@@ -27,7 +27,14 @@ const MODES: [ApprovalMode, string, string][] = [
  */
 export const SETTLES_MS = 1_500;
 
-export function Toolbar({ store, view }: { store: SessionStore; view: SessionView }) {
+interface Props {
+  store: SessionStore;
+  view: SessionView;
+  /** Gives the focus to the prompt, because the button that had it goes. */
+  done(): void;
+}
+
+export function Toolbar({ store, view, done }: Props) {
   const { transcript, stopping, mode } = view;
   const { facts, phase, lastPrompt } = transcript;
   const online = view.status.state === "open";
@@ -40,6 +47,10 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   const settles = performance.now() - ended.current < SETTLES_MS ? "settles" : "";
   const ends = stopping || phase === "stopping";
   const tokens = usage(transcript.usage);
+  const act = (does: () => void) => {
+    does();
+    done();
+  };
   const others = facts ? otherProviders(transcript.readers, facts.model) : [];
   return (
     <div className="toolbar" role="toolbar" aria-label="Turn">
@@ -101,7 +112,12 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
           </button>
         )}
         {running && (
-          <button type="button" className="act stop" disabled={ends || !online} onClick={() => store.stop()}>
+          <button
+            type="button"
+            className="act stop"
+            disabled={ends || !online}
+            onClick={() => act(() => store.stop())}
+          >
             {ends ? (
               <>{online && <span className="spinner" aria-hidden="true" />} Stopping…</>
             ) : (
@@ -117,7 +133,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
             className="act retry"
             title="Retry the last prompt"
             disabled={!online}
-            onClick={() => store.retry()}
+            onClick={() => act(() => store.retry())}
           >
             <Icon name="retry" /> <span className="word">Retry</span>
           </button>
@@ -129,7 +145,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
             title="New chat in this session"
             disabled={!online}
             onClick={() => {
-              if (performance.now() - ended.current >= SETTLES_MS) store.newChat();
+              if (performance.now() - ended.current >= SETTLES_MS) act(() => store.newChat());
             }}
           >
             <Icon name="newChat" /> <span className="word">New chat</span>

@@ -59,6 +59,7 @@ async function open(): Promise<HTMLTextAreaElement> {
       queued={[]}
       online
       running={false}
+      upload={undefined}
       history={() => []}
       complete={() => []}
       buffer={() => ""}

@@ -1,4 +1,4 @@
-/** Files that are dragged into a conversation. Images are handled elsewhere. */
+/** Files that are dragged into a conversation or chosen for it. Images are handled elsewhere. */
 import { type DragEvent, useState } from "react";
 
 interface Drop {
@@ -6,6 +6,8 @@ interface Drop {
   over: boolean;
   file: File | undefined;
   done(): void;
+  /** Takes a file that was chosen in a dialog; undefined if uploads are not allowed. */
+  choose: ((file: File) => void) | undefined;
   handlers: {
     onDragOver?(event: DragEvent): void;
     onDragLeave?(event: DragEvent): void;
@@ -13,16 +15,17 @@ interface Drop {
   };
 }
 
-/** Accepts one dropped file if uploads are allowed. */
+/** Accepts one file if uploads are allowed. */
 export function useFileDrop(allowed: boolean): Drop {
   const [over, setOver] = useState(false);
   const [file, setFile] = useState<File>();
   const done = () => setFile(undefined);
-  if (!allowed) return { over: false, file: undefined, done, handlers: {} };
+  if (!allowed) return { over: false, file: undefined, done, choose: undefined, handlers: {} };
   return {
     over,
     file,
     done,
+    choose: setFile,
     handlers: {
       onDragOver: (event) => {
         if (!event.dataTransfer.types.includes("Files")) return;

@@ -25,6 +25,7 @@ const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
   mode: "agent",
   sends: 0,
   begun: new Map(),
+  asked: undefined,
   ...more,
 });
 const ids = (shown: SessionView) => rowsOf(shown).map(({ id }) => id);

@@ -32,7 +32,7 @@ async function draw(phase: Transcript["phase"], shown: string): Promise<HTMLButt
     transcript: { ...emptyTranscript, phase, lastPrompt: "x" },
     status: { ...store.snapshot().status, state: "open" },
   };
-  root.render(<Toolbar store={store} view={view} />);
+  root.render(<Toolbar store={store} view={view} done={() => undefined} />);
   return (await vi.waitUntil(() => button(shown), { timeout: 10_000 })) as HTMLButtonElement;
 }
 

@@ -135,6 +135,19 @@ test("a call that begins while the page is connected has a time until it ends, s
   expect(store.snapshot().begun.size).toBe(0);
 });
 
+test("a model call that begins while the page is connected has a time", async () => {
+  const asks = (seq: number) =>
+    tell({ type: "state", event: "step_started", sessionId, seq, queued: 0 } as unknown as ServerMessage);
+  greet(1);
+  asks(1);
+  await settle();
+  expect(store.snapshot().asked).toBeUndefined();
+  const at = Date.now();
+  asks(2);
+  await settle();
+  expect(store.snapshot().asked).toBe(at);
+});
+
 describe("the history of a session", () => {
   test("is shown as soon as its last message has arrived", () => {
     greet(2);

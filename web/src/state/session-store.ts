@@ -60,6 +60,8 @@ export interface SessionView {
   sends: number;
   /** Time at which each call began while this page was connected, in milliseconds since 1970. */
   begun: ReadonlyMap<string, number>;
+  /** Time at which the model call in flight began, if this page was connected then, in milliseconds since 1970. */
+  asked: number | undefined;
 }
 
 type DraftListener = (text: string, images: readonly PromptImage[], place: DraftPlace) => void;
@@ -94,6 +96,8 @@ export class SessionStore {
   private behind = true;
   /** `SessionView.begun` as of the last message received. */
   private begun: ReadonlyMap<string, number> = new Map();
+  /** `SessionView.asked` as of the last message received. */
+  private asked: number | undefined;
   /** `SessionView.typed`; the first one is being handled. */
   private typed: readonly { content: string; images: PromptImage[] }[] = [];
   /** Number of times that the text in `typed` was moved back to the draft. */
@@ -124,6 +128,7 @@ export class SessionStore {
       mode: "agent",
       sends: 0,
       begun: new Map(),
+      asked: undefined,
     };
     link.on((message) => this.take(message));
     link.onStatus(() => {
@@ -484,6 +489,9 @@ export class SessionStore {
       begun.delete(message.toolCallId);
       this.begun = begun;
     }
+    if (message.type === "state" && message.event === "step_started") {
+      this.asked = this.behind ? undefined : Date.now();
+    }
     const completes = this.behind && this.received >= this.historyEnd;
     this.behind = this.received < this.historyEnd;
     this.inbox.push(message);
@@ -508,7 +516,14 @@ export class SessionStore {
     const idle = transcript.phase === "idle";
     const stopping = before.stopping && !idle;
     const mode = transcript.facts?.mode ?? before.mode;
-    this.become({ transcript, stopping, caughtUp: isCaughtUp(transcript), mode, begun: this.begun });
+    this.become({
+      transcript,
+      stopping,
+      caughtUp: isCaughtUp(transcript),
+      mode,
+      begun: this.begun,
+      asked: this.asked,
+    });
     this.returnQueued(messages);
     if (before.caughtUp) this.notifyUser(messages);
   };
