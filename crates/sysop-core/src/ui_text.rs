@@ -11,7 +11,7 @@ use crate::message::{ToolCall, Usage};
 use crate::mode::Mode;
 use crate::model_progress::ModelProgress;
 use crate::outcome::{HostOutcome, Outcome, RunningProgram, Status, TURN_STOPPED};
-use crate::policy::{Grant, RiskClass, refusal_for_people};
+use crate::policy::{Grant, RiskClass, Rule, refusal_for_people};
 use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
     ApprovalScope, Decider, OutputReaders, PauseDelay, Proposal, ProposalState, SessionPhase, TurnEnd,
@@ -438,7 +438,7 @@ pub fn way_to_approve(plan: &Proposal) -> String {
         );
     }
     if plan.risk.class.always_asks() {
-        return "run interactively: this call needs approval in every mode".to_owned();
+        return ALWAYS_ASKS.to_owned();
     }
     match deferred_tools::server(&call.name) {
         Some(server) => {
@@ -448,16 +448,24 @@ pub fn way_to_approve(plan: &Proposal) -> String {
                  [mcp.{server}] to run the tools that this server declares read-only"
             )
         }
-        // `auto` asks about unknown effects, too.
-        None if plan.risk.class == RiskClass::Opaque => {
-            "run interactively, or allow the command with a rule in `[[policy.rules]]`".to_owned()
-        }
         None => {
-            "run interactively, or allow the command with a rule in `[[policy.rules]]` or with --approve auto"
-                .to_owned()
+            // `auto` asks about unknown effects, too.
+            let is_opaque = plan.risk.class == RiskClass::Opaque;
+            let rule = Rule::for_approval("local", &plan.call, &plan.command, &plan.risk);
+            let text = match (rule.is_some(), is_opaque) {
+                (true, true) => "run interactively, or allow the command with a rule in `[[policy.rules]]`",
+                (true, false) => {
+                    "run interactively, or allow the command with a rule in `[[policy.rules]]` or with --approve auto"
+                }
+                (false, true) => ALWAYS_ASKS,
+                (false, false) => "run interactively, or use --approve auto",
+            };
+            text.to_owned()
         }
     }
 }
+
+const ALWAYS_ASKS: &str = "run interactively: this call needs approval in every mode";
 
 const STEPS_NAMED_MAX: usize = 8;
 

@@ -320,7 +320,8 @@ impl Providers {
         if !success {
             let sources = &list_request.sources;
             let next = match status {
-                401 | 403 => target.key_hint(sources.api_key.as_deref()),
+                401 | 403 => sources.key_hint(target),
+                500..=599 => "try again later".to_owned(),
                 _ => format!("check {}", sources.base_url.as_deref().unwrap_or("base_url")),
             };
             let words = redactor.quote(error_text(&body).trim_end().trim_end_matches('.'));

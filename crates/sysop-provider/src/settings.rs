@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use sysop_core::model_provider::ProviderInfo;
 
 use crate::local_server::LocalServers;
 use crate::remote::RemoteMachine;
@@ -32,6 +33,15 @@ pub struct Endpoint {
 pub struct SettingSources {
     pub base_url: Option<String>,
     pub api_key: Option<String>,
+    /// Sentence that says why no key is sent, if there is a reason to tell; without a period.
+    pub no_key: Option<String>,
+}
+
+impl SettingSources {
+    /// Returns the hint for a server that rejects the key, or wants one and got none.
+    pub(crate) fn key_hint(&self, provider: &ProviderInfo) -> String {
+        self.no_key.clone().unwrap_or_else(|| provider.key_hint(self.api_key.as_deref()))
+    }
 }
 
 #[derive(Debug, Clone, Default)]

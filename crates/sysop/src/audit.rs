@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sysop_core::text::neutralize_line;
+use sysop_core::ui_text::counted;
 use sysop_server::audit::{AuditEntry, FILE, Kind, each_line, files, verify};
 
 use crate::cli::AuditCommand;
@@ -24,12 +25,8 @@ pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) ->
                     neutralize_line(&broken.to_string())
                 ))
             })?;
-            let lines = if checked.lines == 1 { "line" } else { "lines" };
-            writeln!(
-                out,
-                "Verified {} {lines} in {} files. Last hash: {}",
-                checked.lines, checked.files, checked.end
-            )?;
+            let (lines, files) = (counted(checked.lines, "line"), counted(checked.files as u64, "file"));
+            writeln!(out, "Verified {lines} in {files}. Last hash: {}", checked.end)?;
         }
         AuditCommand::Show { file, session, limit } => {
             let mut last = VecDeque::new();

@@ -28,7 +28,7 @@ use file::Flavor;
 use serde::de::DeserializeOwned;
 use sysop_core::policy::{Rule, RuleAction};
 
-pub(crate) use edit::{apply_changes, check_text, new_problem, parse_key, save_config};
+pub(crate) use edit::{apply_changes, check_text, new_problem, parse_key, remove_key, save_config};
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use file::read as read_text;
 #[cfg(test)]

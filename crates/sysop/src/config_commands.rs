@@ -1,4 +1,4 @@
-//! `sysop config path|show|get|set|edit`.
+//! `sysop config path|show|get|set|unset|edit`.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
@@ -9,7 +9,7 @@ use sysop_core::text::neutralize;
 use crate::cli::ConfigCommand;
 use crate::config::{
     EffectiveKey, apply_changes, check_text, create_private_folder, display_path, new_problem, parse_key,
-    read_text, replace_private_file, save_config,
+    read_text, remove_key, replace_private_file, save_config,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
@@ -33,6 +33,7 @@ pub(crate) fn run(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
         }
         ConfigCommand::Get { key } => get(settings, &key),
         ConfigCommand::Set { key, value } => set(settings, &key, value),
+        ConfigCommand::Unset { key } => unset(settings, &key),
         ConfigCommand::Edit => edit(settings),
     }
 }
@@ -67,6 +68,19 @@ fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
     if let Some(problem) = new_problem(path, &before, &after).map_err(|error| usage(&error))? {
         return Err(usage(&problem).into());
     }
+    save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
+    Ok(Exit::Done)
+}
+
+fn unset(settings: &Settings, key: &str) -> Result<Exit> {
+    require_own_file(settings)?;
+    let path = &settings.config.own_file;
+    let usage = |error: &dyn std::fmt::Display| CommandError::usage(error.to_string());
+    let key = parse_key(key).map_err(|error| usage(&error))?;
+    let before = read_text(path).map_err(|error| usage(&error))?.unwrap_or_default();
+    let Some(after) = remove_key(&before, &key).map_err(|error| usage(&error))? else {
+        return Err(CommandError::failed(format!("`{key}` is not set in {}", display_path(path))).into());
+    };
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
     Ok(Exit::Done)
 }

@@ -269,7 +269,7 @@ async fn providers(
                 let text = format!("{provider}: reachable{key}; {}", named(&models));
                 report.good("provider", &text);
                 if let Some(model) = selected.filter(|model| needed && !offers(&models, &model.name)) {
-                    missing_model(model, &models, report);
+                    missing_model(settings, model, &models, report);
                 }
             }
             Err((missing, ProviderAnswer::NotAsked)) => {
@@ -313,11 +313,14 @@ fn offers(models: &[String], name: &str) -> bool {
 }
 
 /// Reports that a server does not list the model. An Ollama cannot run such a model; other servers may know more names
-/// than they list.
-fn missing_model(model: &ModelRef, models: &[String], report: &mut DoctorReport) {
+/// than they list. A server of one's own does not have the vendor's default model, which nobody chose for it.
+fn missing_model(settings: &Settings, model: &ModelRef, models: &[String], report: &mut DoctorReport) {
     let text = format!("{} does not list the model {}", model.provider, model.name);
     let (state, hint) = match (model.provider.as_str(), models.first()) {
         ("ollama", _) => (CheckStatus::Bad, format!("ollama pull {}", model.name)),
+        (provider, Some(first)) if settings.model.is_none() => {
+            (CheckStatus::Bad, format!("choose one that it lists: sysop config set model {provider}/{first}"))
+        }
         (provider, Some(first)) => {
             (CheckStatus::Note, format!("if it does not answer: sysop config set model {provider}/{first}"))
         }

@@ -46,6 +46,9 @@ async fn decide(
     let Some(verb) = verb else {
         let guards = connection.guards().await.map_err(|error| unknown(error.to_string()))?;
         guards.iter().try_for_each(say)?;
+        if guards.is_empty() {
+            crate::tell(&format!("no guards on {}", neutralize_line(host)));
+        }
         return Ok(Exit::Done);
     };
     let id = match id {

@@ -25,8 +25,10 @@ use crate::config::{
 use crate::exit::CommandError;
 use crate::fit_lines::fit_lines;
 use crate::global_flags::GlobalFlags;
+use crate::known_host;
 use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
 use crate::model_lists;
+use crate::select_model::{installed_models, select_model};
 use crate::settings::Settings;
 
 const ANSWER_BYTES_MAX: u64 = 4096;
@@ -83,8 +85,8 @@ impl<'a> Prompter<'a> {
         Ok(line.trim().to_owned())
     }
 
-    /// Asks until `problem` finds nothing wrong with the answer. Fails at the end of input, or after too many bad
-    /// answers.
+    /// Asks until `problem` finds nothing wrong with the answer. Fails at the end of input, after `q`, or after too many
+    /// bad answers.
     pub(crate) fn ask_until(
         &mut self,
         question: &str,
@@ -94,6 +96,9 @@ impl<'a> Prompter<'a> {
             let answer = self.ask(question)?;
             match problem(&answer) {
                 None => return Ok(answer),
+                Some(_) if answer.eq_ignore_ascii_case("q") => {
+                    return Err(CommandError::failed("stopped; nothing was changed").into());
+                }
                 Some(why) => self.say(&why)?,
             }
         }
@@ -107,7 +112,7 @@ impl<'a> Prompter<'a> {
 
     /// Like [`Self::choice`], but Enter alone means `default`.
     pub(crate) fn choice_or(&mut self, question: &str, answers: &[&str], default: &str) -> Result<String> {
-        let question = format!("{question}, Enter for {default}]: ");
+        let question = format!("{question}, Enter for {default}, q quits]: ");
         let problem = |answer: &str| if answer.is_empty() { None } else { wrong_choice(answer, answers) };
         let answer = self.ask_until(&question, problem)?.to_lowercase();
         Ok(if answer.is_empty() { default.to_owned() } else { answer })
@@ -126,7 +131,7 @@ impl<'a> Prompter<'a> {
 
 fn wrong_choice(answer: &str, answers: &[&str]) -> Option<String> {
     let is_known = answers.contains(&answer.to_lowercase().as_str());
-    (!is_known).then(|| format!("Answer with one of {}.", answers.join(", ")))
+    (!is_known).then(|| format!("Answer with one of {}; q quits.", answers.join(", ")))
 }
 
 /// Returns the column at which a continued line of a menu starts: below the text after `[1]`.
@@ -172,8 +177,18 @@ pub(crate) fn run(flags: &GlobalFlags, settings: &Settings) -> Result<()> {
     if has_new_key(&setup.changes) || (written == ConfigWrite::Changed && concerns_model(&setup.changes)) {
         crate::wait_for(tell_answer(crate::load_quietly(flags)?))?;
     }
-    crate::tell("Done. Check the result with `sysop doctor`; start with `sysop`.");
+    let is_model = |(key, _): &(KeyPath, String)| *key == KeyPath::from("model");
+    crate::tell(if setup.changes.iter().any(is_model) || has_model(settings) {
+        "Done. Check the result with `sysop doctor`; start with `sysop`."
+    } else {
+        "No model is set: `sysop` will ask again."
+    });
     Ok(())
+}
+
+/// Returns true if a start finds a model: in the config, or by a key or an address in the environment.
+fn has_model(settings: &Settings) -> bool {
+    settings.model.is_some() || select_model(settings, installed_models).is_ok()
 }
 
 /// Returns true if the user pasted a key, which is in a file of its own. The config may be the same as before.
@@ -222,11 +237,12 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Op
     let recommended = models.catalog.recommended(&sysop_local::Machine::examine());
     let offer = download_offer(recommended);
     let recommended = recommended.name.clone();
+    let keep = if has_model(settings) { "keep the current setting" } else { "set no model yet" };
     prompter.say(&format!(
-        "Which model?\n  [1] {offer}\n  [2] use an API key, or another server\n  [3] use Ollama\n  [4] keep the current setting"
+        "Which model?\n  [1] {offer}\n  [2] use an API key, or another server\n  [3] use Ollama\n  [4] {keep}"
     ))?;
     let mut download = None;
-    let mut setup = match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
+    let mut setup = match prompter.choice("Your choice [1-4, q quits]: ", &["1", "2", "3", "4"])?.as_str() {
         "1" => {
             let change = (KeyPath::from("model"), format!("{}/{recommended}", LOCAL.name));
             download = Some(recommended);
@@ -262,7 +278,7 @@ pub(crate) fn download_offer(model: &sysop_local::ModelEntry) -> String {
 }
 
 fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
-    let found = crate::select_model::installed_models(OLLAMA.base_url).unwrap_or_default();
+    let found = installed_models(OLLAMA.base_url).unwrap_or_default();
     if let Some(first) = found.first() {
         prompter.say(&format!("Ollama has: {}", found.join(", ")))?;
         let name = prompter.ask(&format!("Model [{first}]: "))?;
@@ -287,12 +303,34 @@ fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut C
     let more = if known.len() > HOSTS_SHOWN_MAX { ", …" } else { "" };
     known.truncate(HOSTS_SHOWN_MAX);
     let examples = if known.is_empty() { String::new() } else { format!(" ({}{more})", known.join(", ")) };
-    let host = prompter.ask(&format!("Host to run on{examples} [this machine]: "))?;
-    if !host.is_empty() {
-        settings.hosts.resolve(&host)?;
+    let question = format!("Host to run on{examples} [this machine]: ");
+    for _ in 0..ATTEMPTS_MAX {
+        let host = prompter.ask(&question)?;
+        if host.is_empty() {
+            return Ok(());
+        }
+        let problem = match settings.hosts.resolve(&host) {
+            Ok(choice) => {
+                crate::wait_for(async { Ok(known_host::check_host(settings, &choice).await.err()) })?
+            }
+            Err(error) => {
+                prompter.say(&error.message)?;
+                continue;
+            }
+        };
+        if let Some(problem) = problem {
+            prompter.say(&format!(
+                "warning: {}\n  [1] enter another host\n  [2] continue anyway",
+                problem.message
+            ))?;
+            if prompter.choice_or("Your choice [1-2", &["1", "2"], "1")? == "1" {
+                continue;
+            }
+        }
         changes.push((KeyPath::from("connection.host"), host));
+        return Ok(());
     }
-    Ok(())
+    Err(CommandError::failed("too many invalid answers; nothing was changed").into())
 }
 
 /// Outcome of proposed changes that the user did not decline.

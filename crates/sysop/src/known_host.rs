@@ -32,6 +32,7 @@ pub(crate) async fn check_host(settings: &Settings, host: &HostChoice) -> Result
     match found {
         Ok(Err(_)) => {
             let next = match suggestion(settings, &target.destination) {
+                _ if has_port(&target.destination) => "for a port, write `ssh://USER@HOST:PORT`".to_owned(),
                 Some(meant) if meant == target.destination => format!(
                     "ssh cannot resolve it; set `host` in [hosts.{meant}], or add it to ~/.ssh/config"
                 ),
@@ -54,6 +55,12 @@ async fn check_container(settings: &Settings, target: &SshTarget) -> Result<(), 
         Ok(Err(error)) => Err(invalid(&error)),
         Ok(Ok(_)) | Err(_) => Ok(()),
     }
+}
+
+/// Returns true for `HOST:PORT`, which `ssh` takes as a name. An IPv6 address has more than one colon.
+fn has_port(destination: &str) -> bool {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    destination.split_once(':').is_some_and(|(_, port)| is_port(port))
 }
 
 /// Returns the most similar host name in the config or in the user's ssh config.

@@ -105,6 +105,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
         },
         Some(Command::Init) => "sysop init",
         Some(Command::Config(ConfigCommand::Set { .. })) => "sysop config set",
+        Some(Command::Config(ConfigCommand::Unset { .. })) => "sysop config unset",
         Some(Command::Config(ConfigCommand::Edit)) => "sysop config edit",
         Some(
             Command::Completions { .. }

@@ -412,6 +412,7 @@ impl Settings {
                 }
             }),
             api_key: key.map(|origin| origin.trim_start_matches("environment ").to_owned()).or(own_key),
+            no_key: self.has_borrowed_address(&base).then(|| checks::missing_key(self, &settings)).flatten(),
         };
         settings
     }

@@ -247,7 +247,9 @@ async fn files_that_are_empty_after_a_command_are_reported_as_such() {
     let mut changed: Vec<(&str, &str)> = done
         .changed
         .iter()
-        .map(|change| (Path::new(&change.name).strip_prefix(&root).unwrap().to_str().unwrap(), change.how.as_str()))
+        .map(|change| {
+            (Path::new(&change.name).strip_prefix(&root).unwrap().to_str().unwrap(), change.how.as_str())
+        })
         .collect();
     changed.sort_unstable();
     let expected = [

@@ -93,8 +93,7 @@ impl ModelCall {
         };
         let trouble = RequestError::new(FailureKind::Unreachable, what, self.unreachable_hint());
         // No server runs on this machine, unless it is just being restarted.
-        let is_here = reqwest::Url::parse(&self.origin).is_ok_and(|url| is_loopback(&url));
-        if error.is_connect() && is_here { trouble.retryable_once() } else { trouble.retryable() }
+        if error.is_connect() && self.is_here() { trouble.retryable_once() } else { trouble.retryable() }
     }
 
     /// Returns the error for an HTTP error status, following the rules that all APIs share.
@@ -112,10 +111,21 @@ impl ModelCall {
             400..=499 => FailureKind::BadRequest,
             _ => FailureKind::Protocol,
         };
-        let mut trouble = RequestError::new(kind, what, self.hint_for(kind));
+        let next = if (500..=599).contains(&status) { self.server_error_hint() } else { self.hint_for(kind) };
+        let mut trouble = RequestError::new(kind, what, next);
         trouble.retry = advice.retry.unwrap_or(is_transient(status));
         trouble.wait = advice.wait;
         trouble
+    }
+
+    /// Returns the hint for a server that was reached and failed.
+    fn server_error_hint(&self) -> String {
+        let next = if self.is_here() { "read the server's log" } else { "try again later" };
+        format!("{next}, or choose another model")
+    }
+
+    fn is_here(&self) -> bool {
+        reqwest::Url::parse(&self.origin).is_ok_and(|url| is_loopback(&url))
     }
 
     pub(super) fn hint_for(&self, kind: FailureKind) -> String {
@@ -123,7 +133,7 @@ impl ModelCall {
             FailureKind::ContextOverflow => "shorten the task, or start a new session".to_owned(),
             FailureKind::Auth => {
                 let CallContext { sources, target, .. } = &self.context;
-                target.key_hint(sources.api_key.as_deref())
+                sources.key_hint(target)
             }
             FailureKind::UnknownModel | FailureKind::Withheld | FailureKind::Budget => {
                 "choose another model with /model or --model".to_owned()

@@ -177,13 +177,39 @@ async fn reports_an_unreachable_server() {
 #[tokio::test]
 async fn hints_name_the_place_of_the_setting() {
     let server = Server::start(vec![Answer::json(401, "{}"), Answer::json(404, "{}")]).await;
-    let sources =
-        SettingSources { base_url: Some("LLM_BASE_URL".into()), api_key: Some("LLM_AUTH_TOKEN".into()) };
+    let sources = SettingSources {
+        base_url: Some("LLM_BASE_URL".into()),
+        api_key: Some("LLM_AUTH_TOKEN".into()),
+        no_key: None,
+    };
     let endpoint = Endpoint { base_url: Some(server.url.clone()), sources, ..Endpoint::default() };
     for hint in ["; check the key (LLM_AUTH_TOKEN)", "; check LLM_BASE_URL"] {
         let failure = ask(&openai(endpoint.clone()), hello()).await.failure();
         assert!(failure.message.ends_with(hint), "{}", failure.message);
     }
+}
+
+#[tokio::test]
+async fn the_hint_says_why_no_key_was_sent() {
+    let server = Server::start(vec![Answer::json(401, "{}")]).await;
+    let why = "no key was sent: LLM_AUTH_TOKEN is not set";
+    let sources = SettingSources { no_key: Some(why.to_owned()), ..SettingSources::default() };
+    let endpoint = Endpoint { base_url: Some(server.url.clone()), sources, ..Endpoint::default() };
+    let failure = ask(&openai(endpoint), hello()).await.failure();
+    assert!(failure.message.ends_with(&format!("; {why}")), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn a_failing_server_is_not_said_to_be_missing() {
+    let failing = || Answer::json(500, r#"{"error":"out of memory"}"#);
+    let server = Server::start(std::iter::repeat_with(failing).take(8).collect()).await;
+    let failure = ask(&openai_at(&server.url), hello()).await.failure();
+    assert!(failure.message.contains("returned 500: out of memory"), "{}", failure.message);
+    assert!(
+        failure.message.ends_with("; read the server's log, or choose another model"),
+        "{}",
+        failure.message
+    );
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ use crate::render::safe;
 
 /// Number of lines to show from the start of an output, and also from its end.
 const EXCERPT_LINES: usize = 20;
+/// Number of lines to show from the end of a failed command's output.
+const FAILURE_LINES: usize = 3;
 pub(super) const LINE_CHARS_MAX: usize = 400;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,10 +30,6 @@ pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> 
         CallOutput::Whole => lines.into_iter().map(str::to_owned).collect(),
         CallOutput::Excerpt => {
             let gap = lines.len().saturating_sub(2 * EXCERPT_LINES);
-            let short = |line: &&str| match line.char_indices().nth(LINE_CHARS_MAX) {
-                Some((end, _)) => format!("{}…", &line[..end]),
-                None => (*line).to_owned(),
-            };
             if gap == 0 {
                 return lines.iter().map(short).collect();
             }
@@ -39,6 +37,24 @@ pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> 
             let between = format!("… {gap} lines omitted; use -vv to show them …");
             head.iter().map(short).chain([between]).chain(tail.iter().map(short)).collect()
         }
+    }
+}
+
+/// Returns the last lines of a failed command's output, which usually say why it failed, without sysop's line about its
+/// exit code.
+pub(super) fn failure_lines(output: &str) -> Vec<String> {
+    let output = safe(output);
+    let is_said = |line: &&str| !line.trim().is_empty() && !line.starts_with("[exit code ");
+    let mut lines: Vec<String> =
+        output.lines().rev().filter(is_said).take(FAILURE_LINES).map(|line| short(&line)).collect();
+    lines.reverse();
+    lines
+}
+
+fn short(line: &&str) -> String {
+    match line.char_indices().nth(LINE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => (*line).to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
 
 use super::ExecTask;
-use super::call_output::{CallOutput, call_output_lines, unprinted_output};
+use super::call_output::{CallOutput, call_output_lines, failure_lines, unprinted_output};
 use crate::chat::inline_screen::InlineScreen;
 use crate::render::{RenderOptions, THEME, safe, safe_prose, terminal_width, words};
 
@@ -358,7 +358,11 @@ impl ExecPrinter {
             }
             let mut summary = words::outcome_summary(outcome);
             let is_shown = self.routine || self.call_output != CallOutput::Hidden;
-            // A command says itself why it failed, and the model says what that means; the reason of a tool is told here.
+            if outcome.exit_code.is_some_and(|code| code != 0) && outcome.hosts.is_empty() && !is_shown {
+                for line in failure_lines(&outcome.output) {
+                    self.progress(&format!("  {line}"));
+                }
+            }
             let is_of_tool = outcome.status == Status::Failed && outcome.exit_code.is_none();
             if is_of_tool && outcome.hosts.is_empty() && !is_shown {
                 let why = safe(outcome.output.lines().next().unwrap_or_default());

@@ -241,7 +241,7 @@ async fn without_a_prompt_an_approval_exits_3_and_runs_nothing() {
         --- err
         I will **clean** up.
         error: `rm -rf build && echo done` needs approval, but no terminal is available; not run
-        hint: run interactively, or allow the command with a rule in `[[policy.rules]]`
+        hint: run interactively: this call needs approval in every mode
     "#]],
     )
     .await;
@@ -535,7 +535,7 @@ async fn a_routine_prints_its_output_and_exits_with_its_failure() {
         --- out
         --- err
         error: `sudo reboot` needs approval, but no terminal is available; not run
-        hint: run interactively, or allow the command with a rule in `[[policy.rules]]`
+        hint: run interactively: this call needs approval in every mode
     "#]],
     )
     .await;

@@ -34,6 +34,16 @@ pub(crate) enum ConfigCommand {
         #[arg(value_name = "VALUE", allow_hyphen_values = true)]
         value: String,
     },
+    /// Remove a key from the user config file
+    #[command(
+        after_help = "Examples:\n  sysop config unset model\n  sysop config unset hosts.web1\n\nA table is removed with \
+                            all of its keys. Exits with 1 if the file does not set the key."
+    )]
+    Unset {
+        /// Key or table, with dots between names
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
     /// Open the user config file in your editor, and check it before it is written
     Edit,
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret as _;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Key, Table, Value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Key, Table, TableLike, Value};
 
 use super::file::{self, Flavor};
 use super::keys::{self, KeyPath};
@@ -44,9 +44,7 @@ pub(crate) fn parse_key(text: &str) -> Result<KeyPath, ConfigChangeError> {
 /// Returns the text of a config file with these keys set, in order. `model` takes `PROVIDER/NAME`. Fails if a
 /// key, a value or the text is invalid.
 pub(crate) fn apply_changes(text: &str, changes: &[(KeyPath, String)]) -> Result<String, ConfigChangeError> {
-    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        ConfigChangeError::Syntax(error.message().lines().collect::<Vec<_>>().join(", "))
-    })?;
+    let mut document = parse(text)?;
     for (path, value) in changes {
         if path.names() == ["model"] {
             set_model(&mut document, path, value)?;
@@ -57,6 +55,25 @@ pub(crate) fn apply_changes(text: &str, changes: &[(KeyPath, String)]) -> Result
         }
     }
     Ok(document.to_string())
+}
+
+/// Returns the text of a config file without a key or table. Returns `None` if the text does not set it. Fails if the text
+/// is invalid.
+pub(crate) fn remove_key(text: &str, path: &KeyPath) -> Result<Option<String>, ConfigChangeError> {
+    let mut document = parse(text)?;
+    let Some((name, tables)) = path.names().split_last() else { return Ok(None) };
+    let mut table: &mut dyn TableLike = document.as_table_mut();
+    for name in tables {
+        let Some(inner) = table.get_mut(name).and_then(Item::as_table_like_mut) else { return Ok(None) };
+        table = inner;
+    }
+    Ok(table.remove(name).map(|_| document.to_string()))
+}
+
+fn parse(text: &str) -> Result<DocumentMut, ConfigChangeError> {
+    text.parse().map_err(|error: toml_edit::TomlError| {
+        ConfigChangeError::Syntax(error.message().lines().collect::<Vec<_>>().join(", "))
+    })
 }
 
 /// Parses a list of tables, such as `[{ on = "end", run = ["/usr/local/bin/log"] }]`.
@@ -122,7 +139,7 @@ fn set_model(document: &mut DocumentMut, path: &KeyPath, text: &str) -> Result<(
 
 fn set(table: &mut Table, path: &KeyPath, value: Value) -> Result<(), ConfigChangeError> {
     let (last, outer) = path.names().split_last().expect("a key path has at least one name");
-    let mut inner: &mut dyn toml_edit::TableLike = table;
+    let mut inner: &mut dyn TableLike = table;
     for (depth, name) in outer.iter().enumerate() {
         let fresh = || {
             // Only the innermost table gets a header.
@@ -200,6 +217,19 @@ mod tests {
             after,
             "# mine\nmax_iterations = 7   # few\n\n[hosts.web1]\nhost = \"10.0.0.1\" # the first\nuser = \"root\"\n"
         );
+    }
+
+    #[test]
+    fn a_removed_key_leaves_the_rest() {
+        let text =
+            "# mine\napprove = \"ask\"\n\n[hosts.web1]\nhost = \"10.0.0.1\" # the first\nuser = \"root\"\n";
+        let without = |key: &str| remove_key(text, &parse_key(key).unwrap()).unwrap();
+        let rest = "# mine\napprove = \"ask\"\n\n[hosts.web1]\nhost = \"10.0.0.1\" # the first\n";
+        assert_eq!(without("hosts.web1.user").as_deref(), Some(rest));
+        assert_eq!(without("hosts.web1").as_deref(), Some("# mine\napprove = \"ask\"\n"));
+        for unset in ["model", "hosts.web2.user", "approve.mode"] {
+            assert_eq!(without(unset), None, "{unset}");
+        }
     }
 
     #[test]

@@ -116,6 +116,11 @@ async fn a_missing_model_is_reported() {
     let (text, exit) = report(&settings(&world, &gemini), &well()).await;
     assert_eq!(exit, Exit::Done, "a server may know more names than it lists");
     assert!(text.contains("note  model     gemini does not list the model new"), "{text}");
+    let own_server = [("LLM_BASE_URL", "http://127.0.0.1:9/v1")];
+    let (text, exit) = report(&settings(&world, &own_server), &well()).await;
+    assert_eq!(exit, Exit::Failed, "nobody chose the vendor's default model for this server: {text}");
+    assert!(text.starts_with("FAIL  model     openai does not list the model "), "{text}");
+    assert!(text.contains("-> choose one that it lists: sysop config set model openai/"), "{text}");
 }
 
 #[tokio::test]

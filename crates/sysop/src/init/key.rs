@@ -30,6 +30,8 @@ struct ChosenProvider {
 struct ChosenKey {
     change: Option<(KeyPath, String)>,
     key: Option<SecretString>,
+    /// Origin of the key, for the hint about a rejected key.
+    source: Option<String>,
     /// File to write the key to.
     file: Option<PathBuf>,
 }
@@ -39,7 +41,7 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
     prompter.say(
         "Which provider?\n  [1] Anthropic\n  [2] OpenAI\n  [3] Gemini\n  [4] another OpenAI-compatible server",
     )?;
-    let answer = prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?;
+    let answer = prompter.choice("Your choice [1-4, q quits]: ", &["1", "2", "3", "4"])?;
     let info = match answer.as_str() {
         "1" => model_provider::ANTHROPIC,
         "3" => model_provider::GEMINI,
@@ -60,9 +62,9 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
     Ok(Setup { changes, key: key.file.zip(key.key) })
 }
 
-/// Says what is wrong with the address of a server, if it is no HTTP URL.
+/// Returns what is wrong with the address of a server, or `None` if it is an HTTP URL.
 fn url_problem(address: &str) -> Option<String> {
-    let why = "This is no HTTP URL; such a URL begins with http:// or https:// and names a server.";
+    let why = "Not a URL. Start it with http:// or https://, such as http://127.0.0.1:8000/v1.";
     (!is_http_url(address)).then(|| why.to_owned())
 }
 
@@ -79,7 +81,7 @@ fn choose_working_key(
         if needs_key && key.key.is_none() {
             return Ok((key, Vec::new())); // nothing to try
         }
-        let answer = offered(settings, provider, key.key.as_ref())?;
+        let answer = offered(settings, provider, &key)?;
         let Some(problem) = answer.problem else { return Ok((key, answer.models)) };
         prompter.say(&format!("warning: {problem}"))?;
         prompter.say("  [1] try another key\n  [2] continue anyway")?;
@@ -112,8 +114,9 @@ fn choose_place(
     let table = KeyPath::new(["providers", provider.info.name]);
     let of_variable = |name: String, is_default: bool| {
         let key = value(&name);
+        let source = Some(name.clone());
         let change = (!is_default).then(|| (table.child("api_key_env"), name));
-        ChosenKey { change, key, file: None }
+        ChosenKey { change, key, source, file: None }
     };
     Ok(match place.as_str() {
         "1" => {
@@ -127,18 +130,15 @@ fn choose_place(
         "3" => {
             let key = prompter.secret("API key (not shown): ")?;
             let change = Some((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
-            ChosenKey { change, key: Some(SecretString::from(key)), file: Some(file) }
+            let source = Some("as pasted".to_owned());
+            ChosenKey { change, key: Some(SecretString::from(key)), source, file: Some(file) }
         }
-        _ => ChosenKey { change: None, key: None, file: None },
+        _ => ChosenKey { change: None, key: None, source: None, file: None },
     })
 }
 
 /// Asks the server for its models, with this key.
-fn offered(
-    settings: &Settings,
-    provider: &ChosenProvider,
-    key: Option<&SecretString>,
-) -> Result<ProbeResult> {
+fn offered(settings: &Settings, provider: &ChosenProvider, key: &ChosenKey) -> Result<ProbeResult> {
     let mut all = providers(settings, None);
     let endpoint = match provider.info.name {
         name if name == model_provider::ANTHROPIC.name => &mut all.anthropic,
@@ -147,8 +147,12 @@ fn offered(
     };
     if provider.base_url.is_some() {
         endpoint.base_url.clone_from(&provider.base_url);
+        endpoint.sources.base_url = Some("its base URL".to_owned());
     }
-    endpoint.api_key = key.cloned();
+    endpoint.api_key.clone_from(&key.key);
+    // Other settings of the key have no part in this attempt.
+    endpoint.sources.no_key = key.key.is_none().then(|| "no key was sent".to_owned());
+    endpoint.sources.api_key = key.source.clone();
     let clients = Providers::new(all);
     crate::wait_for(async { Ok(clients.probe(provider.info.name).await) })
 }

@@ -2,7 +2,7 @@
 
 use sysop_core::model_table;
 
-use super::{Settings, bare_model};
+use super::{ProviderSettings, Settings, bare_model};
 use crate::config::{ConfigValue, KeyPath, is_http_url, without_credentials};
 use crate::exit::CommandError;
 use crate::select_model::from_environment;
@@ -27,6 +27,19 @@ fn price(settings: &Settings) -> Option<CommandError> {
              use --max-tokens-total"
         ))
     })
+}
+
+/// Returns the reason why no key is sent to the server at `LLM_BASE_URL`, or `None` if one is, or a header of the user.
+pub(super) fn missing_key(settings: &Settings, provider: &ProviderSettings) -> Option<String> {
+    if provider.api_key.is_some() || !provider.headers.is_empty() {
+        return None;
+    }
+    let other = match settings.environment.value("OPENAI_API_KEY") {
+        Some(_) => Some("OPENAI_API_KEY"),
+        None => provider.api_key_origin.as_ref().map(|_| "the key in the config"),
+    };
+    let other = other.map(|other| format!(", and {other} is not sent to LLM_BASE_URL")).unwrap_or_default();
+    Some(format!("no key was sent: LLM_AUTH_TOKEN is not set{other}"))
 }
 
 /// Returns an error if the address of the model's provider is no HTTP URL. Without a configured model, this is the

@@ -385,6 +385,19 @@ fn the_places_of_address_and_key_are_known() {
     assert_eq!(sources("", &[]), (None, None));
     assert_eq!(sources("", &[base]), (some("LLM_BASE_URL"), some("LLM_AUTH_TOKEN")));
     assert_eq!(sources("", &[("OPENAI_API_KEY", "k")]), (None, some("OPENAI_API_KEY")));
+    let no_key = |file: &str, environment: &[(&str, &str)]| {
+        settings(file, environment).providers["openai"].sources.no_key.clone()
+    };
+    let unset = "no key was sent: LLM_AUTH_TOKEN is not set";
+    assert_eq!(no_key("", &[base]).as_deref(), Some(unset));
+    let other = format!("{unset}, and OPENAI_API_KEY is not sent to LLM_BASE_URL");
+    assert_eq!(no_key("", &[base, ("OPENAI_API_KEY", "k")]), Some(other));
+    let other = format!("{unset}, and the key in the config is not sent to LLM_BASE_URL");
+    assert_eq!(no_key("[providers.openai]\napi_key = 'k'\n", &[base]), Some(other));
+    for sent in [("LLM_AUTH_TOKEN", "k"), ("SYSOP_PROVIDERS__OPENAI__API_KEY", "k")] {
+        assert_eq!(no_key("", &[base, sent]), None);
+    }
+    assert_eq!(no_key("", &[("OPENAI_API_KEY", "k")]), None);
     let (base_url, _) = sources("[providers.openai]\nbase_url = 'http://127.0.0.1:9/v1'\n", &[]);
     let base_url = base_url.unwrap();
     assert!(base_url.starts_with("base_url at ") && base_url.ends_with("config.toml:2"), "{base_url}");

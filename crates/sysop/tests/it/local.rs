@@ -272,7 +272,7 @@ fn a_pasted_key_is_tried_and_goes_to_a_file_of_its_own() {
             ("Your choice", "2"),
             ("Which provider?", "4"),
             ("Base URL", "not a url"),
-            ("This is no HTTP URL", &url),
+            ("Not a URL.", &url),
             ("Where is the API key?", "3"),
         ];
         for (question, answer) in answers {
@@ -287,7 +287,7 @@ fn a_pasted_key_is_tried_and_goes_to_a_file_of_its_own() {
         person.sees("The server answers. It offers").await;
         person.sees("Model [").await;
         person.types("\r").await;
-        person.sees("Write it? [y/n, Enter for y]").await;
+        person.sees("Write it? [y/n, Enter for y, q quits]").await;
         let key = world.home().join(".config/sysop/openai.key");
         assert!(!key.exists(), "nothing is written before the answer");
         person.types("y\r").await;
@@ -321,7 +321,7 @@ fn a_wrong_key_is_noticed_before_anything_is_written() {
     running.end_input();
     let run = running.finish();
     assert_eq!(run.code, Some(1), "{run:?}");
-    let warning = "returned 401: bad key; check the key";
+    let warning = "returned 401: bad key; check the key (as pasted)\n";
     assert_eq!(run.err.matches(warning).count(), 2, "{run:?}");
     assert!(!world.home().join(".config/sysop/openai.key").exists(), "{run:?}");
 }
@@ -373,7 +373,7 @@ fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
         .variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &url)
         .variable("OPENAI_API_KEY", "sk-of-the-environment");
     let mut keeping = world.start_with_input(&["init"]);
-    keeping.err.wait_for_text("Your choice [1-4]");
+    keeping.err.wait_for_text("Your choice [1-4, q quits]");
     // The memory of a non-dumpable process is closed to other programs of its user.
     let shown = fs::read(format!("/proc/{}/environ", keeping.pid())).unwrap_or_default();
     assert!(!String::from_utf8_lossy(&shown).contains("sk-of-the-environment"));
@@ -423,4 +423,30 @@ fn an_unknown_host_is_reported_with_a_suggestion() {
         run.err.contains("unknown host web9.invalid") && run.err.contains("did you mean `web1.invalid`?"),
         "{run:?}"
     );
+    let run = world.finish(&["chat", "--plain", "--host", "127.0.0.1:8941"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.err.contains("hint: for a port, write `ssh://USER@HOST:PORT`"), "{run:?}");
+}
+
+#[test]
+fn init_without_a_model_says_so() {
+    let world = World::new().variable("OLLAMA_HOST", "127.0.0.1:1");
+    let init = |answers: &str| {
+        let mut running = world.start_with_input(&["init"]);
+        running.type_text(answers);
+        running.end_input();
+        running.finish()
+    };
+    // No model, an unknown host and then none, and the mode.
+    let run = init("4\nnowhere.invalid\n1\n\n5\n");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.err.contains("[4] set no model yet"), "{run:?}");
+    assert!(run.err.contains("warning: unknown host nowhere.invalid; check the spelling"), "{run:?}");
+    assert!(run.err.contains("No model is set: `sysop` will ask again.\n"), "{run:?}");
+    assert!(!run.err.contains("Done."), "{run:?}");
+    for answers in ["q\n", "2\nq\n", "2\n4\nq\n", "2\n1\nq\n", "4\n\nq\n"] {
+        let run = init(answers);
+        assert_eq!(run.code, Some(1), "{answers}: {run:?}");
+        assert!(run.err.contains("error: stopped\nhint: nothing was changed"), "{answers}: {run:?}");
+    }
 }

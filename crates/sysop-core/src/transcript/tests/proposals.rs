@@ -47,14 +47,14 @@ fn a_proposal_that_a_stop_rejected_needs_no_summary() {
 
 #[test]
 fn the_way_to_approve_helps_in_every_mode() {
-    let hint = |class| {
-        let call = bash("c1", "git checkout a");
+    let hint_for = |call: ToolCall, class| {
         let mut event = asked(&call);
         let Event::ApprovalAsked { risk, .. } = &mut event else { unreachable!("an approval") };
         risk.class = class;
         let transcript = live(&[open(), started(1, "go").into(), event.into()]);
         ui_text::way_to_approve(transcript.plan(&call.id).expect("the call is shown"))
     };
+    let hint = |class| hint_for(bash("c1", "git checkout a"), class);
     assert_eq!(
         hint(RiskClass::Changes),
         "run interactively, or allow the command with a rule in `[[policy.rules]]` or with --approve auto"
@@ -62,6 +62,13 @@ fn the_way_to_approve_helps_in_every_mode() {
     let rule = "run interactively, or allow the command with a rule in `[[policy.rules]]`";
     assert_eq!(hint(RiskClass::Opaque), rule, "`auto` asks about unknown effects, too");
     assert_eq!(hint(RiskClass::Dangerous), "run interactively: this call needs approval in every mode");
+    for command in ["for f in a b; do rm $f; done", "touch $(id)", "sort a > b | tee c"] {
+        let hint = |class| hint_for(bash("c1", command), class);
+        assert_eq!(hint(RiskClass::Changes), "run interactively, or use --approve auto", "no rule covers {command}");
+        assert_eq!(hint(RiskClass::Opaque), "run interactively: this call needs approval in every mode");
+    }
+    let edit = call("c1", "edit_file", json!({ "path": "a", "old_string": "b", "new_string": "c" }));
+    assert_eq!(hint_for(edit, RiskClass::Changes), "run interactively, or use --approve auto");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn approvals_and_calls_are_audited_with_user_host_and_result() {
         assert!(!audit.contains(secret) && !said.err.contains(secret), "{secret}");
     }
     let run = world.finish(&["audit", "verify"]);
-    assert!(run.code == Some(0) && run.out.starts_with("Verified 4 lines in 1 files."), "{run:?}");
+    assert!(run.code == Some(0) && run.out.starts_with("Verified 4 lines in 1 file."), "{run:?}");
 }
 
 #[test]
