@@ -164,6 +164,11 @@ fn key_bindings() -> Keybindings {
         KeyCode::Char('z'),
         ReedlineEvent::ExecuteHostCommand(SUSPEND.to_owned()),
     );
+    keys.add_binding(
+        KeyModifiers::CONTROL,
+        KeyCode::Char('j'),
+        ReedlineEvent::Edit(vec![EditCommand::InsertNewline]),
+    );
     // Terminals send the same byte for Ctrl+_, Ctrl+/ and Ctrl+7.
     keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('7'), ReedlineEvent::Edit(vec![EditCommand::Undo]));
     keys.add_binding(

@@ -1,5 +1,7 @@
 //! Session for testing the front ends; words in the prompt select its behavior.
 
+mod calls;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -460,69 +462,6 @@ impl State {
             }
             word => self.prompt_about_calls(word),
         }
-    }
-
-    fn prompt_about_calls(&mut self, word: &str) {
-        match word {
-            "changed" => {
-                self.ends_with("act", Outcome::new(Status::Rejected, "not called: the definition changed"))
-            }
-            "mistaken" => {
-                let call = self.call("read_file", json!({}));
-                self.reply("", vec![call.clone()]);
-                let outcome = Outcome::failed("missing argument `path`");
-                self.publish(Event::ToolFinished { call: call.id, outcome });
-                self.end(StopReason::EndTurn, None);
-            }
-            "retried" => {
-                for (attempt, reason) in [(2, "no answer"), (3, "busy")] {
-                    let text = sysop_core::ui_text::retrying("0.5 s", attempt, 5, reason);
-                    self.delta(Delta::Notice { text });
-                }
-                self.say("At last.");
-                self.end(StopReason::EndTurn, None);
-            }
-            "unreachable" | "reached" => {
-                let first = self.call("bash", json!({ "command": "uptime" }));
-                let why = "web1 refused the connection; check the port, and that sshd is running";
-                self.reply("", vec![first.clone()]);
-                self.publish(Event::ToolFinished { call: first.id, outcome: Outcome::unreachable(why) });
-                if word == "reached" {
-                    return self.automatic("Again.", "uptime", "up 3 days\n", 0);
-                }
-                self.say("I could not log in.");
-                self.end(StopReason::EndTurn, None);
-            }
-            "denied" => {
-                let call = self.call("bash", json!({ "command": "touch it" }));
-                self.reply("", vec![call.clone()]);
-                let outcome = Outcome::new(Status::Rejected, "denied by a hook: no ticket; nothing ran");
-                self.publish(Event::ToolFinished { call: call.id, outcome });
-                self.end(StopReason::EndTurn, None);
-            }
-            _ => {
-                self.say("Hello **there**, how are you?");
-                self.end(StopReason::EndTurn, None);
-            }
-        }
-    }
-
-    fn ends_with(&mut self, command: &str, outcome: Outcome) {
-        let call = self.call("bash", json!({ "command": command }));
-        self.reply("", vec![call.clone()]);
-        self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
-        let text = if outcome.status == Status::Rejected {
-            format!("{}\n", outcome.output)
-        } else if outcome.hosts.is_empty() {
-            String::new()
-        } else {
-            "db1: inactive\n".to_owned()
-        };
-        if !text.is_empty() {
-            self.delta(Delta::Output { call: call.id.clone(), text });
-        }
-        self.publish(Event::ToolFinished { call: call.id, outcome });
-        self.end(StopReason::EndTurn, None);
     }
 
     /// Runs a command that asks these questions, and reports which answers were correct.

@@ -1,26 +1,28 @@
 //! Panel layout of the REPL: permanent rows, and one live row below them.
 
+mod calls;
+mod moving_row;
+
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::time::Instant;
 
-use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, StopReason, TypedInput, Update};
+use sysop_core::event::{Delta, Event, Logged, PauseReason, StopReason, TypedInput, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::image::prompt_for_display;
-use sysop_core::message::ToolCall;
-use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{neutralize_line, strip_controls};
 use sysop_core::transcript::{
-    Decider, ItemBody, ItemId, Proposal, ProposalState, SessionPhase, ToolOutput, Transcript, TurnEnd,
-    UserPrompt, approval_label,
+    ItemBody, ItemId, Proposal, SessionPhase, ToolOutput, Transcript, TurnEnd, UserPrompt, approval_label,
 };
 use sysop_core::ui_text::is_retrying;
 use sysop_term::cells::width;
+use sysop_term::diff::FileEdit;
 use sysop_term::markdown::MarkdownStream;
-use sysop_term::output::{end_rows, host_rows, shown_text, status_role};
-use sysop_term::plan::{command_rows, origin_rows};
+use sysop_term::output::shown_text;
+use sysop_term::plan::call_rows;
 use sysop_term::{StyleRole, TextRow};
 
+use self::moving_row::FRAMES;
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::live_output::LiveOutput;
@@ -28,12 +30,7 @@ use super::status_row::TurnFacts;
 use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
-use crate::render::{RenderOptions, THEME, row, safe, span, truncate, words, wrap};
-
-const STATUS_COMMAND_CHARS_MAX: usize = 40;
-/// Minimum width in columns of the running command in the live row.
-const WAIT_COLUMNS_MIN: usize = 20;
-const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
+use crate::render::{THEME, row, safe, truncate, words, wrap};
 
 #[derive(Default)]
 pub(crate) struct PanelView {
@@ -47,6 +44,12 @@ pub(crate) struct PanelView {
     exit_code: Option<i32>,
     /// Output of the newest call, as it was shown.
     newest_output: String,
+    /// Says how to answer the program that the newest call left waiting in the terminal.
+    program_hint: Option<String>,
+    /// Time at which the open proposal was asked about.
+    asked_at: Option<Timestamp>,
+    /// Milliseconds of the turn for which proposals waited for an answer.
+    asked_ms: i64,
     /// True if the newest call was canceled.
     was_canceled: bool,
     /// Set if this user was the last to control the session's terminal.
@@ -130,9 +133,19 @@ impl ReplView for PanelView {
         Ok(())
     }
 
-    fn whole_output(&mut self, output: &ToolOutput, screen: &mut InlineScreen) -> io::Result<()> {
+    fn whole_output(
+        &mut self,
+        output: &ToolOutput,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
         self.close_answer(screen)?;
         self.close_output(screen)?;
+        if let Some(plan) = transcript.plan(&output.call).filter(|plan| FileEdit::of(&plan.call).is_some()) {
+            let panel = Panel::new(screen.render_options());
+            let rows = call_rows(plan, panel.inner(), THEME);
+            screen.rows(&panel.around(&format!("EDIT {}", output.number), rows))?;
+        }
         let Some(outcome) = &output.outcome else { return Ok(()) };
         let (panel, title) = (Panel::new(screen.render_options()), format!("OUTPUT {}", output.number));
         let text = format!("{}\n", shown_text(outcome));
@@ -258,12 +271,15 @@ impl PanelView {
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         self.retry.clear();
+        self.measure_questions(logged);
         match &logged.event {
             Event::TurnStarted { turn, .. } => {
                 self.turn_began = Some(logged.at);
                 self.exit_code = None;
                 self.newest_output.clear();
                 self.was_canceled = false;
+                self.program_hint = None;
+                (self.asked_at, self.asked_ms) = (None, 0);
                 self.asked_here.clear();
                 let item = transcript.item(&ItemId::Prompt(*turn)).map(|item| &item.body);
                 if let Some(ItemBody::Prompt(prompt)) = item {
@@ -328,6 +344,16 @@ impl PanelView {
         self.is_paused = is_paused;
         let content = self.moving_row(transcript, screen.render_options().width);
         screen.last_row(content)
+    }
+
+    /// Adds up the time for which proposals wait for an answer.
+    fn measure_questions(&mut self, logged: &Logged) {
+        if let Event::ApprovalAsked { .. } = logged.event {
+            self.asked_at.get_or_insert(logged.at);
+        } else if let (Event::Decided { .. }, Some(asked)) = (&logged.event, self.asked_at) {
+            self.asked_ms += logged.at.0.saturating_sub(asked.0).max(0);
+            self.asked_at = None;
+        }
     }
 
     fn notice_of(
@@ -449,136 +475,6 @@ impl PanelView {
         screen.rows(&rows)
     }
 
-    fn decided(&self, call: &CallId, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
-        let Some(plan) = transcript.plan(call) else { return Ok(()) };
-        let text = words::decision_summary(plan, super::BY).filter(|text| text != "allowed");
-        let Some(text) = text else { return Ok(()) };
-        let role = if matches!(plan.state, ProposalState::Rejected { .. }) {
-            StyleRole::Warn
-        } else {
-            StyleRole::Dim
-        };
-        let columns = screen.render_options().width.saturating_sub(1);
-        screen.rows(&wrap(&row(&text, role), columns, 2))?;
-        // An edited command was shown again with the question.
-        if plan.edited_from.is_some() && !self.asked_here.contains(call) {
-            screen.rows(&command_rows(&plan.command, &[], columns, THEME))?;
-        }
-        Ok(())
-    }
-
-    fn tool_started(
-        &mut self,
-        call: &ToolCall,
-        origin: Origin,
-        transcript: &Transcript,
-        screen: &mut InlineScreen,
-    ) -> io::Result<()> {
-        self.close_answer(screen)?;
-        let Some(plan) = transcript.plan(&call.id) else { return Ok(()) };
-        let is_own = self.own_calls.take(call) || plan.asked_by.is_none();
-        if self.asked_here.contains(&call.id) || (origin == Origin::User && is_own) {
-            return Ok(());
-        }
-        let panel = Panel::new(screen.render_options());
-        let mut rows = if is_own { Vec::new() } else { origin_rows(plan, panel.inner(), THEME) };
-        if call.text_argument("command").is_none() {
-            rows.push(row(&words::tool_line(call), StyleRole::Dim));
-            return screen.rows(&rows);
-        }
-        let reason = plan.reason.lines();
-        rows.extend(reason.flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0)));
-        let place = transcript.session_info().map(|facts| facts.place_of(&call.name).0);
-        if let Some(host) = place.filter(|host| !words::is_local_host(host)) {
-            let place = format!("on {}", words::place(host));
-            rows.extend(wrap(&row(&place, StyleRole::Dim), panel.inner(), 2));
-        }
-        rows.extend(command_rows(&plan.command, &plan.risk.findings, panel.inner(), THEME));
-        let title = if origin == Origin::User { "COMMAND" } else { "PLAN" };
-        screen.rows(&panel.around(title, rows))
-    }
-
-    fn tool_finished(
-        &mut self,
-        call: &CallId,
-        outcome: &Outcome,
-        transcript: &Transcript,
-        screen: &mut InlineScreen,
-    ) -> io::Result<()> {
-        if let Some(ItemBody::Answer(text)) =
-            transcript.item(&sysop_core::transcript::ItemId::Summary(call.clone())).map(|item| &item.body)
-        {
-            let text = text.text.clone();
-            return self.whole_answer(&text, screen);
-        }
-        self.newest_line.clear();
-        self.exit_code = outcome.exit_code.or(self.exit_code);
-        shown_text(outcome).clone_into(&mut self.newest_output);
-        self.was_canceled = outcome.status == Status::Cancelled && !outcome.is_not_run();
-        let plan = transcript.plan(call);
-        // A call that a user allowed can be rejected after its start, for example by an MCP server that has changed.
-        let was_allowed = plan.is_some_and(|plan| matches!(plan.state, ProposalState::Allowed { .. }));
-        let never_ran = plan.is_some_and(|plan| plan.state == ProposalState::NotRun);
-        if never_ran || outcome.status == Status::Rejected && !was_allowed {
-            return not_run(plan, outcome, screen);
-        }
-        let streamed = self.output.as_ref().is_some_and(|output| output.call == *call);
-        let is_screen = plan.is_none_or(|plan| {
-            plan.call.text_argument("command").is_some() || plan.call.text_argument("keys").is_some()
-        });
-        let worth_it =
-            is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
-        let columns = screen.render_options().width.saturating_sub(1);
-        let rest = transcript.output_of(call).map(|output| words::omitted_output(outcome, output.number));
-        if streamed && let Some(output) = self.output.take() {
-            screen.last_row(None)?;
-            screen.rows(&output.finish(Panel::new(screen.render_options()), rest.as_deref()))?;
-        }
-        screen.rows(&host_rows(outcome, columns, THEME))?;
-        if !streamed && worth_it && !shown_text(outcome).trim().is_empty() {
-            let text = format!("{}\n", shown_text(outcome));
-            let rows = self.output_of(call, transcript, screen)?.push_styled(&text, &outcome.styles);
-            screen.rows(&rows)?;
-        }
-        if let Some(output) = self.output.take() {
-            screen.last_row(None)?;
-            screen.rows(&output.finish(Panel::new(screen.render_options()), rest.as_deref()))?;
-        }
-        screen.rows(&self.end_rows(outcome, columns))
-    }
-
-    fn end_rows(&self, outcome: &Outcome, columns: usize) -> Vec<TextRow> {
-        let full_output = words::full_output(outcome, self.artifacts.as_deref());
-        end_rows(outcome, full_output.as_deref(), columns, THEME)
-    }
-
-    /// Returns the panel for a call's output, creating it if necessary.
-    fn output_of(
-        &mut self,
-        call: &CallId,
-        transcript: &Transcript,
-        screen: &mut InlineScreen,
-    ) -> io::Result<&mut LiveOutput> {
-        if self.output.as_ref().is_none_or(|output| output.call != *call) {
-            let panel = Panel::new(screen.render_options());
-            let typed = transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model);
-            let far = transcript.session_info().is_some_and(|facts| !words::is_local_host(&facts.host));
-            let keys = transcript.plan(call).is_some_and(|plan| plan.call.text_argument("keys").is_some());
-            let title = match (keys, typed && far) {
-                (true, _) => "TERMINAL",
-                (false, true) => "REMOTE COMMAND",
-                (false, false) => "COMMAND OUTPUT",
-            };
-            let (output, top) = LiveOutput::open(call.clone(), title, panel);
-            screen.rows(&[top])?;
-            return Ok(self.output.insert(output));
-        }
-        let output = self.output.as_mut().expect("checked above");
-        // The terminal may have been resized since the last row.
-        output.resize(Panel::new(screen.render_options()));
-        Ok(output)
-    }
-
     fn turn_ended(
         &mut self,
         end: &TurnEnd,
@@ -598,7 +494,8 @@ impl PanelView {
             screen.rows(&wrap(&row(&text, role), screen.render_options().width.saturating_sub(1), 2))?;
         }
         let Some(facts) = transcript.session_info() else { return Ok(()) };
-        let duration = |began: Timestamp| words::duration(u64::try_from(at.0 - began.0).unwrap_or(0));
+        let duration =
+            |began: Timestamp| words::duration(u64::try_from(at.0 - began.0 - self.asked_ms).unwrap_or(0));
         let facts = TurnFacts {
             place: facts.place(),
             model: facts.model.to_string(),
@@ -608,63 +505,12 @@ impl PanelView {
             step: (end.iterations > 0).then_some((end.iterations, facts.max_iterations)),
             tokens: words::usage(end.usage),
         };
-        screen.rows(&facts.rows(screen.render_options().width.saturating_sub(1)))
-    }
-
-    /// Returns the live row, which shows streaming text or the current wait. Returns `None` if it is empty.
-    fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
-        let facts = transcript.session_info();
-        let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
-        let what = running_words(transcript);
-        let waiting = match transcript.pause_delay() {
-            Some(delay) => Some(words::pausing(delay).to_owned()),
-            None if transcript.prepares_call() => Some("preparing the call".to_owned()),
-            None => words::waiting_for(transcript.phase(), &safe(&model), &what),
-        };
-        let progress = transcript.progress().and_then(|progress| progress.summary());
-        if waiting != self.phase {
-            self.phase.clone_from(&waiting);
-            self.phase_began = Some(Instant::now());
+        let columns = screen.render_options().width.saturating_sub(1);
+        if let Some(hint) = self.program_hint.take() {
+            let text = format!("{hint}, or use the terminal with /shell");
+            screen.rows(&wrap(&row(&text, StyleRole::Warn), columns, 2))?;
         }
-        if let Some(tail) = self.answer.as_ref().and_then(|answer| {
-            let tail = answer.markdown.tail()?;
-            let panel = Panel::new(RenderOptions { width: columns, color: true });
-            Some(panel.row(truncate(tail, panel.inner())))
-        }) {
-            return Some(tail);
-        }
-        let waiting = waiting?;
-        let is_paused = matches!(transcript.phase(), SessionPhase::Paused { .. });
-        let is_pausing = is_paused && transcript.pause_delay().is_some();
-        if is_paused && !is_pausing || matches!(transcript.phase(), SessionPhase::AwaitingApproval { .. }) {
-            return None;
-        }
-        let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
-        let mut news = row(&format!(" · {seconds} s"), StyleRole::Dim);
-        let retry = Some(self.retry.clone()).filter(|retry| !retry.is_empty());
-        let more = retry
-            .or(progress)
-            .or_else(|| self.output.as_ref().and_then(LiveOutput::waiting))
-            .or_else(|| Some(self.newest_line.clone()).filter(|line| !line.is_empty()))
-            .or_else(|| self.reasoning.lines().next_back().map(str::to_owned));
-        if let Some(more) = more {
-            news.push(span(&format!(" · {more}"), StyleRole::Dim));
-        }
-        let keys = if columns < 60 || *transcript.phase() == SessionPhase::Stopping {
-            ""
-        } else if columns < 80 || transcript.pause_delay().is_some() {
-            " · Ctrl+C stop"
-        } else {
-            " · Ctrl+C stop · Ctrl+P pause"
-        };
-        let room = columns.saturating_sub(1 + width(keys));
-        // The command is known; the newest progress is not, so the command gives way first.
-        let what = row(&format!("{} {waiting}", FRAMES[self.frame]), StyleRole::Title);
-        let mut out = truncate(&what, room.saturating_sub(news.width()).max(WAIT_COLUMNS_MIN));
-        out.append(news);
-        out = truncate(&out, room);
-        out.push(span(keys, StyleRole::Dim));
-        Some(out)
+        screen.rows(&facts.rows(columns))
     }
 }
 
@@ -692,38 +538,6 @@ fn description_column(line: &str, columns: usize) -> usize {
         width(line) - width(description)
     });
     if column <= columns / 2 { column } else { 0 }
-}
-
-/// Names a call that the policy or a hook rejected, or that could not run, with the reason. A call that a user rejected
-/// was shown in the question.
-fn not_run(plan: Option<&Proposal>, outcome: &Outcome, screen: &mut InlineScreen) -> io::Result<()> {
-    let is_unnamed = |plan: &&Proposal| match plan.state {
-        ProposalState::Rejected { by: Decider::Policy, .. } | ProposalState::NotRun => true,
-        ProposalState::Waiting
-        | ProposalState::Allowed { .. }
-        | ProposalState::Rejected { by: Decider::Person(_), .. } => false,
-    };
-    let Some(plan) = plan.filter(is_unnamed) else { return Ok(()) };
-    let columns = screen.render_options().width.saturating_sub(1);
-    let called = match plan.call.text_argument("command") {
-        Some(_) => command_rows(&plan.command, &plan.risk.findings, columns, THEME),
-        None => vec![row(&words::tool_line(&plan.call), StyleRole::Dim)],
-    };
-    screen.rows(&called)?;
-    let text = words::not_run_text(outcome);
-    let role = status_role(outcome.status);
-    screen.rows(&text.lines().flat_map(|line| wrap(&row(line, role), columns, 2)).collect::<Vec<_>>())
-}
-
-fn running_words(transcript: &Transcript) -> String {
-    let SessionPhase::Running { call } = transcript.phase() else {
-        return String::new();
-    };
-    let command = transcript.plan(call).map_or("", |plan| &plan.command);
-    let line = command.lines().next().unwrap_or_default();
-    let short: String = line.chars().take(STATUS_COMMAND_CHARS_MAX).collect();
-    let dots = if short.len() < command.len() { "…" } else { "" };
-    safe(&format!("{short}{dots}"))
 }
 
 fn prompt_rows(prompt: &UserPrompt, panel: Panel) -> Vec<TextRow> {

@@ -1,23 +1,29 @@
 //! Plain layout of the REPL, which follows the lsimons-agent design: `You:`, `Agent:`, `[Tool: …]`, and no live row.
 
+mod excerpt;
+
+use std::collections::{HashSet, VecDeque};
 use std::io;
 
 use sysop_core::event::{Delta, Event, Origin, Update};
 use sysop_core::id::{CallId, StepId};
+use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Neutralizer, Stripper, neutralize_line};
 use sysop_core::transcript::{
-    Decider, ItemBody, ItemId, Proposal, ProposalState, ToolOutput, Transcript, approval_label,
+    Decider, ItemBody, ItemId, Proposal, ProposalState, ToolOutput, Transcript, UserPrompt, approval_label,
 };
+use sysop_core::undo::changed_line;
+use sysop_term::diff::FileEdit;
 use sysop_term::output::shown_text;
 use sysop_term::{StyleRole, TextRow, paint};
 
+use self::excerpt::Excerpt;
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
-use super::live_output::{OUTPUT_HEAD_ROWS, OUTPUT_TAIL_ROWS};
 use super::view::{OwnCall, OwnCalls, ReplView};
-use crate::render::plan::{self, ProposalLocation};
-use crate::render::{safe, safe_prose, words};
+use crate::render::plan::{self, ProposalLocation, fold_edit};
+use crate::render::{THEME, safe, safe_prose, words};
 
 /// Width of a proposal if there is no terminal.
 const COLUMNS: usize = 100;
@@ -25,12 +31,24 @@ const COLUMNS: usize = 100;
 #[derive(Default)]
 pub(crate) struct PlainView {
     streaming: Option<StreamingReply>,
-    output: Option<(CallId, Stripper)>,
+    output: Option<PlainOutput>,
+    own_prompts: VecDeque<String>,
     own_calls: OwnCalls,
+    asked_here: HashSet<CallId>,
+    /// Says how to answer the program that the newest call left waiting in the terminal.
+    program_hint: Option<String>,
     /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
     /// Directory with full outputs, if it is on this machine.
     artifacts: Option<String>,
+}
+
+/// Output of the running call.
+struct PlainOutput {
+    call: CallId,
+    stripper: Stripper,
+    /// Set for a call of the model, whose output is shown in part.
+    excerpt: Option<Excerpt>,
 }
 
 struct StreamingReply {
@@ -51,18 +69,21 @@ impl ReplView for PlainView {
             Update::Delta(delta) => self.delta(delta, transcript, screen),
             Update::Logged(logged) => match &logged.event {
                 Event::Replied { step, reply } => self.replied(*step, &reply.text, screen),
-                Event::ToolStarted { call, origin } => {
-                    self.end_answer(screen)?;
-                    let plan = transcript.plan(&call.id).filter(|plan| plan.asked_by.is_some());
-                    let other = plan.filter(|_| !self.own_calls.take(call));
-                    if *origin == Origin::User && other.is_none() {
-                        return Ok(());
+                Event::TurnStarted { turn, .. } => {
+                    self.program_hint = None;
+                    match transcript.item(&ItemId::Prompt(*turn)).map(|item| &item.body) {
+                        Some(ItemBody::Prompt(prompt)) if self.own_prompts.front() == Some(&prompt.text) => {
+                            self.own_prompts.pop_front();
+                            Ok(())
+                        }
+                        Some(ItemBody::Prompt(prompt)) => {
+                            screen.blank_row()?;
+                            screen.text(&prompt_lines(prompt))
+                        }
+                        _ => Ok(()),
                     }
-                    screen.end_text()?;
-                    let by = other.and_then(words::origin_summary);
-                    let by = by.map_or_else(String::new, |by| format!(" ({by})"));
-                    screen.text(&format!("{}{by}\n", words::tool_line(call)))
                 }
+                Event::ToolStarted { call, origin } => self.tool_started(call, *origin, transcript, screen),
                 Event::ToolFinished { call, outcome } => {
                     self.tool_finished(call, outcome, transcript, screen)
                 }
@@ -76,6 +97,9 @@ impl ReplView for PlainView {
                     {
                         screen.text(&format!("({text})\n"))?;
                     }
+                    if let Some(hint) = self.program_hint.take() {
+                        screen.text(&format!("({hint})\n"))?;
+                    }
                     screen.blank_row()
                 }
                 Event::TerminalInput { by, typed } => {
@@ -83,7 +107,6 @@ impl ReplView for PlainView {
                     self.say(&words::typed(transcript.subject(by), typed), StyleRole::Dim, screen)
                 }
                 Event::SessionOpened { .. }
-                | Event::TurnStarted { .. }
                 | Event::StepStarted { .. }
                 | Event::ApprovalAsked { .. }
                 | Event::Decided { .. }
@@ -104,7 +127,9 @@ impl ReplView for PlainView {
         Ok(())
     }
 
-    fn own_prompt(&mut self, _text: &str) {}
+    fn own_prompt(&mut self, text: &str) {
+        self.own_prompts.push_back(text.to_owned());
+    }
 
     fn own_call(&mut self, call: OwnCall) {
         self.own_calls.push(call);
@@ -118,6 +143,7 @@ impl ReplView for PlainView {
     ) -> ApprovalPrompt {
         let (host, folder) = transcript.session_info().map_or(("", ""), |facts| facts.place_of_plan(plan));
         let place = ProposalLocation { host, folder };
+        self.asked_here.insert(plan.call.id.clone());
         let rows = plan::rows(plan, place, transcript.session_info(), COLUMNS);
         ApprovalPrompt::new(rows, plan, transcript)
     }
@@ -127,9 +153,17 @@ impl ReplView for PlainView {
         screen.text(&format!("({})\n", safe(text)))
     }
 
-    fn whole_output(&mut self, output: &ToolOutput, screen: &mut InlineScreen) -> io::Result<()> {
+    fn whole_output(
+        &mut self,
+        output: &ToolOutput,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
         let Some(outcome) = &output.outcome else { return Ok(()) };
         screen.end_text()?;
+        if let Some(plan) = transcript.plan(&output.call) {
+            screen.text(&lines(&edit_rows(plan)))?;
+        }
         screen.text(&safe(shown_text(outcome)))?;
         screen.end_text()?;
         match words::full_output(outcome, self.artifacts.as_deref()) {
@@ -155,12 +189,7 @@ impl ReplView for PlainView {
             items.iter().rposition(|item| matches!(item.body, ItemBody::Prompt(_))).unwrap_or(items.len());
         for item in &items[from..] {
             match &item.body {
-                ItemBody::Prompt(prompt) => {
-                    let sender = prompt
-                        .sender()
-                        .map_or_else(|| "You".to_owned(), |by| neutralize_line(by).into_owned());
-                    screen.text(&format!("{sender}: {}\n\n", safe_prose(&prompt.text)))?;
-                }
+                ItemBody::Prompt(prompt) => screen.text(&format!("{}\n", prompt_lines(prompt)))?,
                 ItemBody::Answer(text) => screen.text(&format!("Agent: {}\n\n", safe_prose(&text.text)))?,
                 ItemBody::Proposal(plan) => screen.text(&format!("{}\n", words::tool_line(&plan.call)))?,
                 ItemBody::Reasoning(_) | ItemBody::ToolOutput(_) | ItemBody::Notice(_) | ItemBody::End(_) => {
@@ -208,14 +237,22 @@ impl PlainView {
             Delta::Output { call, text } => {
                 // Output of a fleet's hosts is shown together once all have finished.
                 let fleet = transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
-                if fleet || !is_direct(call, transcript) {
+                if fleet {
                     return Ok(());
                 }
-                let (_, stripper) = match &mut self.output {
-                    Some(output) if output.0 == *call => output,
-                    output => output.insert((call.clone(), Stripper::new())),
+                let output = match &mut self.output {
+                    Some(output) if output.call == *call => output,
+                    output => output.insert(PlainOutput {
+                        call: call.clone(),
+                        stripper: Stripper::new(),
+                        excerpt: (!is_direct(call, transcript)).then(Excerpt::default),
+                    }),
                 };
-                screen.text(&stripper.push(text))
+                let text = output.stripper.push(text);
+                screen.text(&match &mut output.excerpt {
+                    Some(excerpt) => excerpt.push(&text),
+                    None => text,
+                })
             }
             Delta::Notice { text } => self.say(text, StyleRole::Dim, screen),
             Delta::Control { holder } => {
@@ -267,26 +304,21 @@ impl PlainView {
             screen.blank_row()?;
             return screen.text(&format!("Agent: {}\n\n", safe_prose(&text.text)));
         }
-        let streamed = match self.output.take() {
-            Some((output, mut stripper)) if output == *call => {
-                screen.text(&stripper.finish())?;
-                true
-            }
-            Some(_) | None => false,
-        };
+        let number = transcript.output_of(call).map_or(0, |output| output.number);
+        let rest = words::omitted_output(outcome, number);
+        let streamed = self.end_output(call, &rest, screen)?;
         screen.text(&words::host_lines(outcome))?;
         if is_direct(call, transcript) && !streamed && !outcome.output.is_empty() {
             screen.text(&safe(&outcome.output))?;
         }
         screen.end_text()?;
+        self.program_hint = words::program_hint(outcome);
         let plan = transcript.plan(call);
         let is_command = plan.is_some_and(|plan| plan.call.text_argument("command").is_some());
         let is_models = is_command && !is_direct(call, transcript);
         let never_ran = plan.is_some_and(|plan| plan.state == ProposalState::NotRun);
-        if is_models && outcome.status != Status::Rejected && !never_ran {
-            let number = transcript.output_of(call).map_or(0, |output| output.number);
-            let rest = words::omitted_output(outcome, number);
-            screen.text(&excerpt(&safe(shown_text(outcome)), &rest))?;
+        if is_models && !streamed && outcome.status != Status::Rejected && !never_ran {
+            screen.text(&Excerpt::of(&safe(shown_text(outcome)), &rest))?;
         }
         let state = plan.map(|plan| &plan.state);
         match (outcome.status, state) {
@@ -296,7 +328,8 @@ impl PlainView {
                 let named = plan.map(|plan| words::tool_line(&plan.call)).unwrap_or_default();
                 screen.text(&format!("{named}\n({})\n", words::not_run_text(outcome)))?;
             }
-            (Status::Rejected, Some(ProposalState::Allowed { .. })) => {
+            // If the call has streamed output, that is the reason.
+            (Status::Rejected, Some(ProposalState::Allowed { .. })) if !streamed => {
                 screen.text(&format!("({})\n", safe(&outcome.output)))?;
             }
             _ => screen.text(&format!("({})\n", words::outcome_summary(outcome)))?,
@@ -304,27 +337,69 @@ impl PlainView {
         if let Some(place) = words::full_output(outcome, self.artifacts.as_deref()) {
             screen.text(&format!("({place})\n"))?;
         }
-        Ok(())
+        match changed_line(outcome, transcript.tool_calls()) {
+            Some(line) => screen.text(&format!("({})\n", safe(&line))),
+            None => Ok(()),
+        }
     }
+
+    fn tool_started(
+        &mut self,
+        call: &ToolCall,
+        origin: Origin,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        self.end_answer(screen)?;
+        let plan = transcript.plan(&call.id);
+        let other = plan.filter(|plan| plan.asked_by.is_some() && !self.own_calls.take(call));
+        if origin == Origin::User && other.is_none() {
+            return Ok(());
+        }
+        screen.end_text()?;
+        let by = other.and_then(words::origin_summary);
+        let by = by.map_or_else(String::new, |by| format!(" ({by})"));
+        screen.text(&format!("{}{by}\n", words::tool_line(call)))?;
+        match plan.filter(|_| !self.asked_here.contains(&call.id)) {
+            // Calls run one after the other, so the number of this one is the next.
+            Some(plan) => {
+                let number = transcript.tool_calls().saturating_add(1);
+                screen.text(&lines(&fold_edit(edit_rows(plan), number, COLUMNS)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Prints the rest of a call's streamed output. Returns false if none was streamed.
+    fn end_output(&mut self, call: &CallId, rest: &str, screen: &mut InlineScreen) -> io::Result<bool> {
+        let Some(mut output) = self.output.take().filter(|output| output.call == *call) else {
+            return Ok(false);
+        };
+        let text = output.stripper.finish();
+        match output.excerpt {
+            Some(mut excerpt) => {
+                screen.text(&excerpt.push(&text))?;
+                screen.text(&excerpt.finish(rest))?;
+            }
+            None => screen.text(&text)?,
+        }
+        Ok(true)
+    }
+}
+
+/// Returns a prompt with its sender.
+fn prompt_lines(prompt: &UserPrompt) -> String {
+    let sender = prompt.sender().map_or_else(|| "You".to_owned(), |by| neutralize_line(by).into_owned());
+    format!("{sender}: {}\n", safe_prose(&prompt.text))
+}
+
+/// Returns the removed and added lines of a call that edits a file; none for another call.
+fn edit_rows(plan: &Proposal) -> Vec<TextRow> {
+    FileEdit::of(&plan.call).map_or_else(Vec::new, |edit| edit.rows(&plan.preview, COLUMNS, THEME))
 }
 
 fn is_direct(call: &CallId, transcript: &Transcript) -> bool {
     transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
-}
-
-/// Returns the first and the last lines of an output, each with a line feed, and the number of lines between them. `rest`
-/// says where these are.
-fn excerpt(output: &str, rest: &str) -> String {
-    let lines: Vec<&str> = output.lines().collect();
-    let omitted = lines.len().saturating_sub(OUTPUT_HEAD_ROWS + OUTPUT_TAIL_ROWS);
-    let omitted = if omitted == 1 { 0 } else { omitted }; // the note would take as much
-    let (head, tail) = match omitted {
-        0 => (lines.as_slice(), [].as_slice()),
-        _ => (&lines[..OUTPUT_HEAD_ROWS], &lines[OUTPUT_HEAD_ROWS + omitted..]),
-    };
-    let note = (omitted > 0).then(|| format!("… {omitted} lines omitted; {rest} …\n"));
-    let line = |line: &&str| format!("{line}\n");
-    head.iter().map(line).chain(note).chain(tail.iter().map(line)).collect()
 }
 
 /// Converts the rows of a proposal to lines.

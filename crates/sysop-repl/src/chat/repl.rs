@@ -2,14 +2,16 @@
 
 mod approvals;
 mod commands;
+mod help;
 mod interrupts;
 mod label;
+mod leaving;
 mod prompter;
 mod shell;
 mod type_ahead;
 
 use std::collections::{HashSet, VecDeque};
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,7 +32,7 @@ use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label}
 use sysop_core::ui_text;
 use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector, SessionService};
 use sysop_term::StyleRole;
-use sysop_term::command::{COMMANDS, InputLine, parse, undo_arguments};
+use sysop_term::command::{InputLine, parse, undo_arguments};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::editor::{PathCompleter, PromptLabel};
@@ -42,7 +44,7 @@ use super::plain_view::PlainView;
 use super::session_skills::SessionSkills;
 use super::terminal_mirror::AlternateScreen;
 use super::view::{OwnCall, ReplView};
-use super::{CompletionNames, ExitBehavior, ReplContext, ReplLayout};
+use super::{CompletionNames, ReplContext, ReplLayout};
 use crate::Exit;
 use crate::render::terminal_width;
 use crate::render::{RenderOptions, words};
@@ -97,6 +99,8 @@ pub(super) struct Repl {
     edited: Option<EditedApproval>,
     /// Programs' questions that were answered in this front end.
     settled: HashSet<QuestionId>,
+    /// Sessions of the newest list, which `/resume` opens by their numbers.
+    listed: Vec<SessionId>,
     drawn_prompt: Option<QuestionId>,
     /// True after Ctrl+C declined a program's question in this turn. The next Ctrl+C stops the turn.
     question_interrupted: bool,
@@ -119,6 +123,10 @@ pub(super) struct Repl {
     label: Arc<RwLock<String>>,
     turn_interrupted: bool,
     prompt_interrupted: bool,
+    /// True after Ctrl+D at the prompt while background jobs are running.
+    quit_asked: bool,
+    /// True if standard input and output are a terminal.
+    is_on_terminal: bool,
     no_echo: Option<NoEcho>,
     leaving: Option<Exit>,
     /// True after Ctrl+D during a turn.
@@ -195,6 +203,7 @@ impl Repl {
             answered: None,
             edited: None,
             settled: HashSet::new(),
+            listed: Vec::new(),
             drawn_prompt: None,
             question_interrupted: false,
             shell: None,
@@ -209,6 +218,8 @@ impl Repl {
             label: Arc::default(),
             turn_interrupted: false,
             prompt_interrupted: false,
+            quit_asked: false,
+            is_on_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
             no_echo,
             leaving: None,
             ends_after_turn: false,
@@ -226,7 +237,7 @@ impl Repl {
         self.skills.find(&self.context.service, self.session.id());
         self.introduce()?;
         if let Some(text) = self.context.task.take() {
-            self.prompt(text).await?;
+            self.task(text).await?;
         }
         loop {
             self.perform_waiting(&mut signals).await?;
@@ -513,13 +524,12 @@ impl Repl {
             }
             UserInput::Line(line) => {
                 self.prompt_interrupted = false;
+                self.quit_asked = false;
                 self.handle_line(&line, signals).await?;
             }
             UserInput::Interrupt { draft, was_written } => self.interrupted_in_line(&draft, was_written)?,
             UserInput::End if active_read == ActiveRead::TypeAhead => self.end_after_turn()?,
-            UserInput::End => {
-                self.leaving = Some(self.exit_at_end);
-            }
+            UserInput::End => self.end_of_input()?,
             UserInput::Typing(text) => self.screen.set_typed(&text)?,
             UserInput::Withdrawn(text) => self.add_to_draft(&text),
             UserInput::Pause(text) => {
@@ -599,7 +609,7 @@ impl Repl {
                 self.send_and_expect(Input::Resume, AwaitedUpdate::Event)?;
             }
             InputLine::Resume(None) => self.list_sessions(None).await?,
-            InputLine::Resume(Some(id)) => self.open(SessionSelector::Existing(id)).await?,
+            InputLine::Resume(Some(id)) => self.resume(id).await?,
             InputLine::Model(name) => self.model(name.as_deref()).await?,
             InputLine::Effort(effort) => {
                 let change = ConfigChange::Effort(effort);
@@ -660,18 +670,6 @@ impl Repl {
             Input::Direct { tool: tool.to_owned(), arguments, origin, by: None },
             AwaitedUpdate::Turn,
         )
-    }
-
-    fn help(&mut self) -> io::Result<()> {
-        let mut text = String::new();
-        for (name, arguments, what) in COMMANDS {
-            text.push_str(&format!("{:<26} {what}\n", format!("{name} {arguments}")));
-        }
-        text.push_str(&self.skills.help());
-        text.push_str(
-            "Anything else is sent to the model. For a new line: Alt+Enter, or \\ at the end of the line.",
-        );
-        self.view.say(&text, StyleRole::Text, &mut self.screen)
     }
 
     pub(super) async fn open(&mut self, which: SessionSelector) -> io::Result<()> {
@@ -740,38 +738,6 @@ impl Repl {
             return self.note("no prompt to retry");
         }
         self.send_and_expect(Input::Retry, AwaitedUpdate::Turn)
-    }
-
-    async fn leave(mut self, exit: Exit) -> anyhow::Result<Exit> {
-        if self.context.leaving == ExitBehavior::StopTurn && self.running() && !self.turn_interrupted {
-            self.send(Input::Cancel)?;
-        }
-        self.alternate_screen = None;
-        self.left_shell(false);
-        // In the plain layout, a line cannot be withdrawn.
-        let can_be_taken_back = match self.context.form {
-            ReplLayout::Panels { .. } => self.active_read != ActiveRead::None,
-            ReplLayout::Plain => matches!(self.active_read, ActiveRead::ProgramPrompt(_)),
-        };
-        if can_be_taken_back {
-            self.console.withdraw();
-            // The reader restores the terminal before its last answer; the wait is bounded.
-            let last_answer = async {
-                while let Some(UserInput::Typing(_) | UserInput::Notice(_)) = self.console.next_input().await
-                {
-                }
-            };
-            let _ = tokio::time::timeout(LEAVE, last_answer).await;
-            self.screen.set_typed("")?;
-            self.screen.set_owner(TerminalOwner::Output)?;
-        }
-        self.screen.last_row(None)?;
-        if self.transcript.turn().0 > 0 && matches!(self.context.form, ReplLayout::Panels { .. }) {
-            let id = self.session.id().short();
-            let text = format!("To resume this session: {}{id}", self.context.resume_command);
-            self.note(&text)?;
-        }
-        Ok(exit)
     }
 }
 

@@ -47,8 +47,8 @@ impl SessionSkills {
         &self.found
     }
 
-    pub(super) fn help(&self) -> String {
-        let known = self.known.read();
-        known.skills.iter().map(|(name, what)| format!("{:<26} {what}\n", format!("/{name}"))).collect()
+    /// Returns the names and descriptions, for the help.
+    pub(super) fn help(&self) -> Vec<(String, String)> {
+        self.known.read().skills.clone()
     }
 }

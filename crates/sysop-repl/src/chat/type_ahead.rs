@@ -104,7 +104,7 @@ fn edit(text: &mut String, event: Event) -> Option<String> {
 fn edit_by_key(text: &mut String, key: KeyEvent) -> Option<String> {
     let modifiers = key.modifiers - KeyModifiers::SHIFT;
     match (key.code, modifiers) {
-        (KeyCode::Enter, KeyModifiers::ALT) => text.push('\n'),
+        (KeyCode::Enter, KeyModifiers::ALT) | (KeyCode::Char('j'), KeyModifiers::CONTROL) => text.push('\n'),
         (KeyCode::Enter, _) if ends_with_continuation(text) => text.push('\n'),
         (KeyCode::Enter, _) if text.trim().is_empty() => text.clear(),
         (KeyCode::Enter, _) => return Some(std::mem::take(text)),

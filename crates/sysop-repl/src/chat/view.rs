@@ -71,7 +71,12 @@ pub(crate) trait ReplView: Send {
     /// Prints a message of the front end itself.
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()>;
     /// Prints the whole output of a call that has ended.
-    fn whole_output(&mut self, output: &ToolOutput, screen: &mut InlineScreen) -> io::Result<()>;
+    fn whole_output(
+        &mut self,
+        output: &ToolOutput,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()>;
     /// Prints the description of the session.
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
     /// Prints the last turn of a resumed session.

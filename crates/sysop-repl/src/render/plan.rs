@@ -47,17 +47,41 @@ pub(crate) fn rows(
     out
 }
 
-/// Returns the risk class, and each finding with the part of the command that caused it.
+/// Maximum number of rows of a file edit that is shown as it runs.
+const EDIT_ROWS_MAX: usize = 20;
+
+/// Folds the rows of a file edit. `number` is the number of its call.
+pub(crate) fn fold_edit(mut rows: Vec<TextRow>, number: u32, columns: usize) -> Vec<TextRow> {
+    let omitted = rows.len().saturating_sub(EDIT_ROWS_MAX);
+    // One row is not omitted: the note would take as much.
+    if omitted > 1 {
+        rows.truncate(EDIT_ROWS_MAX);
+        let note = format!("… {omitted} more rows (/output {number})");
+        rows.extend(wrap(&row(&note, StyleRole::Warn), columns, 2));
+    }
+    rows
+}
+
+/// Returns the risk class, and each finding with the part of the command that caused it. Equal findings share a row.
 fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
     let (word, role) = words::class(plan.risk.class);
     let mut out = wrap(&row(&format!("risk: {word}"), role), columns, 2);
+    let mut counted: Vec<(&str, &str, usize)> = Vec::new();
     for finding in plan.risk.findings.iter().filter(|finding| finding.class >= RiskClass::Opaque) {
         let (start, end) = whole_words(&plan.command, finding.start, finding.end);
+        let (part, why) = (&plan.command[start..end], finding.why.as_ref());
+        match counted.iter_mut().find(|(other, reason, _)| (*other, *reason) == (part, why)) {
+            Some((_, _, count)) => *count += 1,
+            None => counted.push((part, why, 1)),
+        }
+    }
+    for (part, why, count) in counted {
         let mut text = row("! ", role);
-        text.push(span(&plan.command[start..end], StyleRole::Marked));
+        text.push(span(part, StyleRole::Marked));
         // A finding about the whole call marks no part of the command.
-        let separator = if start == end { "" } else { " — " };
-        text.push(span(&format!("{separator}{}", finding.why), role));
+        let separator = if part.is_empty() { "" } else { " — " };
+        let times = if count > 1 { format!(" ×{count}") } else { String::new() };
+        text.push(span(&format!("{separator}{why}{times}"), role));
         out.extend(wrap(&text, columns, 2));
     }
     out

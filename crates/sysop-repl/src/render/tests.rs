@@ -144,6 +144,17 @@ fn a_proposal_fits_every_width() {
 }
 
 #[test]
+fn equal_findings_share_a_row() {
+    let command = "rm x\n".repeat(40);
+    let finding =
+        |at: usize| Finding { start: at, end: at + 4, class: RiskClass::Dangerous, why: "deletes".into() };
+    let findings = (0..40).map(|number| finding(number * 5)).collect();
+    let text = shown(&boxed(&plan(&command, findings), 80));
+    assert_eq!(text.matches("! rm x — deletes ×40 ").count(), 1, "{text}");
+    assert_eq!(text.matches("deletes").count(), 1, "{text}");
+}
+
+#[test]
 fn a_file_proposal_shows_everything_it_writes() {
     let mut plan = plan("edit_file(\"a.py\", ...)", Vec::new());
     plan.call.name = "edit_file".into();

@@ -4,6 +4,7 @@ use std::io;
 
 use sysop_core::event::{Decision, Input};
 use sysop_core::id::CallId;
+use sysop_core::text::visible_text;
 use sysop_term::StyleRole;
 
 use super::{ActiveRead, Repl};
@@ -81,7 +82,7 @@ impl Repl {
                 return match answered {
                     Ok(()) => {
                         self.answered = Some(call);
-                        Ok(())
+                        self.note(&format!("saved to {}", visible_text(&offered.file)))
                     }
                     Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
                 };

@@ -25,22 +25,39 @@ const SESSIONS_LISTED: usize = 15;
 impl Repl {
     /// Sends a prompt with the images that it mentions as `@PATH`.
     pub(super) async fn prompt(&mut self, text: String) -> io::Result<()> {
+        let Some(input) = self.prompt_input(text).await? else { return Ok(()) };
+        if let Input::Prompt { text, images, .. } = &input {
+            self.view.own_prompt(&prompt_for_display(text, images));
+        }
+        self.send_and_expect(input, AwaitedUpdate::Turn)
+    }
+
+    /// Sends the initial task. Unlike a prompt that was typed here, it is not on the screen yet.
+    pub(super) async fn task(&mut self, text: String) -> io::Result<()> {
+        let Some(input) = self.prompt_input(text).await? else { return Ok(()) };
+        self.send_and_expect(input, AwaitedUpdate::Turn)
+    }
+
+    /// Reads the images that a prompt mentions and names them. Returns `None` if one cannot be read, which is reported.
+    async fn prompt_input(&mut self, text: String) -> io::Result<Option<Input>> {
         match prompt_with_images(self.context.service.as_ref(), self.session.id(), text).await {
             Ok(input) => {
-                if let Input::Prompt { text, images, .. } = &input {
+                if let Input::Prompt { images, .. } = &input {
                     images.iter().try_for_each(|image| self.note(&image.to_string()))?;
-                    self.view.own_prompt(&prompt_for_display(text, images));
                 }
-                self.send_and_expect(input, AwaitedUpdate::Turn)
+                Ok(Some(input))
             }
-            Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
+            Err(error) => {
+                self.view.say(&error, StyleRole::Bad, &mut self.screen)?;
+                Ok(None)
+            }
         }
     }
 
     /// Shows the whole output of a call that has ended; `None` means the last one.
     pub(super) fn show_output(&mut self, number: Option<u32>) -> io::Result<()> {
         match self.transcript.ended_output(number) {
-            Some(output) => self.view.whole_output(output, &mut self.screen),
+            Some(output) => self.view.whole_output(output, &self.transcript, &mut self.screen),
             None => self.note(&ui_text::no_output(number)),
         }
     }
@@ -91,22 +108,33 @@ impl Repl {
             let lower = words.to_lowercase();
             sessions.retain(|it| excerpts.contains_key(&it.id) || it.title.to_lowercase().contains(&lower));
         }
+        sessions.retain(|it| it.id != *self.session.id());
         if sessions.is_empty() {
             return self.note(if words.is_some() { "no session found" } else { "no past sessions" });
         }
-        let lines: Vec<String> = sessions
-            .iter()
-            .take(SESSIONS_LISTED)
-            .map(|it| {
+        sessions.truncate(SESSIONS_LISTED);
+        let digits = sessions.len().to_string().len();
+        let lines: Vec<String> = (1..)
+            .zip(&sessions)
+            .map(|(number, it)| {
                 let excerpt = excerpts.get(&it.id).map(|text| format!("\n    {text}")).unwrap_or_default();
                 let title = it.title.replace('\n', " ");
                 let age = age(words::now().0.saturating_sub(it.changed.0));
                 let place = ui_text::place(&it.host);
-                format!("{}  {age:<10}  {place}  {}  {title}{excerpt}", it.id.short(), it.root)
+                let id = it.id.short();
+                format!("{number:>digits$}  {id}  {age:<10}  {place}  {}  {title}{excerpt}", it.root)
             })
             .collect();
         self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
-        self.note("open one with /resume ID; find one with /sessions WORDS")
+        self.listed = sessions.into_iter().map(|it| it.id).collect();
+        self.note("open one with /resume and its number or ID; find one with /sessions WORDS")
+    }
+
+    /// Opens a past session by its id or by its number in the newest list.
+    pub(super) async fn resume(&mut self, name: String) -> io::Result<()> {
+        let number = name.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        let listed = number.and_then(|at| self.listed.get(at)).map(|id| id.as_str().to_owned());
+        self.open(SessionSelector::Existing(listed.unwrap_or(name))).await
     }
 
     /// Forks the session before a turn, or lists the turns.

@@ -27,6 +27,12 @@ impl Repl {
         if !self.running() && self.expected.is_none() {
             return match self.context.form {
                 ReplLayout::Panels { .. } => self.interrupted_at_prompt(),
+                // The terminal has discarded the line.
+                ReplLayout::Plain if self.is_on_terminal && self.active_read == ActiveRead::Line => {
+                    self.screen.text("\n")?;
+                    self.interrupted_at_prompt()?;
+                    if self.leaving.is_none() { self.screen.text("You: ") } else { Ok(()) }
+                }
                 // As in the lsimons-agent design.
                 ReplLayout::Plain => {
                     self.leaving = Some(Exit::Done);

@@ -50,3 +50,13 @@ async fn a_long_paste_is_folded_in_the_line_and_whole_in_the_history() {
     let history = std::fs::read_to_string(&path).unwrap();
     assert!(history.contains("auto 201") && !history.contains("[paste"), "{history}");
 }
+
+#[tokio::test]
+async fn ctrl_j_starts_a_new_line() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("hello\nthere").await;
+    person.sees("· there").await;
+    person.types("\r").await;
+    person.sees("│ Hello there, how are you?").await;
+}

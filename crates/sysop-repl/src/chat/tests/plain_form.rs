@@ -1,8 +1,6 @@
 //! The plain layout, through a pipe.
 
-use expect_test::expect;
-
-use super::plain;
+use super::*;
 
 #[tokio::test]
 async fn the_plain_form_works_through_a_pipe() {
@@ -180,7 +178,7 @@ async fn end_of_input_at_an_approval_runs_nothing() {
 async fn slash_commands_work_in_the_plain_layout() {
     let (text, _) = plain(
         "/host\n/model\n/model phi3\n/approve auto\n/mode\n/mode chat\n/mode agent\n/routines\n/run greet name=you\n/run greet\n/run nope\n\
-         /resume\n/resume s-9\n/resume s-0\n/retry\nloop\n/resume\nloop\n/stop\nfail\n/cmd uptime\n/undo\n/new\n",
+         /resume\n/resume s-9\n/resume 1\n/retry\nloop\n/resume\nloop\n/stop\nfail\n/cmd uptime\n/undo\n/new\n",
     )
     .await;
     expect![[r#"
@@ -224,13 +222,13 @@ async fn slash_commands_work_in_the_plain_layout() {
         (unknown routine nope; see /routines)
 
         You: /resume
-        (s-0  3 h ago     web1  /srv/old  hello from before)
-        (open one with /resume ID; find one with /sessions WORDS)
+        (1  s-0  3 h ago     web1  /srv/old  hello from before)
+        (open one with /resume and its number or ID; find one with /sessions WORDS)
 
         You: /resume s-9
         (there is no session s-9)
 
-        You: /resume s-0
+        You: /resume 1
         sysop: demo/one on web1, approval ask
 
         You: hello from before
@@ -238,6 +236,8 @@ async fn slash_commands_work_in_the_plain_layout() {
         Agent: Hello **there**, how are you?
 
         You: /retry
+
+        You: hello again
 
         Agent: Hello **there**, how are you?
 
@@ -283,7 +283,8 @@ async fn plain_rejections_say_why() {
 
         You: changed
         [Tool: bash("act")]
-        (not called: the definition changed)
+        not called: the definition changed
+        (rejected)
 
         You: mistaken
         [Tool: read_file()]
@@ -292,4 +293,32 @@ async fn plain_rejections_say_why() {
         You: 
     "#]]
     .assert_eq(&text);
+}
+
+#[tokio::test]
+async fn the_plain_form_on_a_terminal_is_stopped_by_ctrl_c_and_drops_early_answers() {
+    let mut person = Person::starts("plain", None);
+    person.sees("You: ").await;
+    person.types("slow\r").await;
+    person.sees("Working on it").await;
+    person.types("\u{3}").await;
+    person.sees("(stopped)").await;
+    person.sees("You: ").await;
+    person.types("clean\ry\r").await;
+    let text = person.sees("Run it? [y/n/e/a/s]").await;
+    assert!(!text.contains("ran rm"), "{text}");
+    person.types("n no\r").await;
+    person.sees("Then not (no).").await;
+    person.sees("You: ").await;
+    person.types("half a li\u{3}").await;
+    person.sees("Press Ctrl+C again").await;
+    person.sees("You: ").await;
+    person.types("hello\r").await;
+    person.sees("Hello **there**").await;
+    person.sees("You: ").await;
+    person.types("\u{3}").await;
+    person.sees("Press Ctrl+C again").await;
+    person.types("\u{3}").await;
+    person.sees("To resume this session: sysop chat --resume s-1").await;
+    assert_eq!(person.leaves().await, 0);
 }

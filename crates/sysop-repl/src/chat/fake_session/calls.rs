@@ -1,0 +1,94 @@
+//! Prompts about the outcome of calls.
+
+use serde_json::json;
+use sysop_core::event::{Delta, Event, Origin, StopReason};
+use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status, SystemChange, WAITS_FOR_ANSWER};
+
+use super::State;
+
+impl State {
+    pub(super) fn prompt_about_calls(&mut self, word: &str) {
+        match word {
+            "changed" => {
+                self.ends_with("act", Outcome::new(Status::Rejected, "not called: the definition changed"))
+            }
+            "wrote" => {
+                let name = "/etc/motd".to_owned();
+                let changed = vec![SystemChange { kind: ChangeKind::File, name, how: "edited".into() }];
+                let undo = Some(Reversibility::Exact);
+                self.ends_with(
+                    "tee /etc/motd",
+                    Outcome { changed, undo, exit_code: Some(0), ..Outcome::ok("") },
+                );
+            }
+            "waits" => {
+                let text = format!("$ ./ask\nReally? [y/N]\n[{WAITS_FOR_ANSWER}]");
+                self.ends_with("./ask", Outcome::new(Status::Unknown, text));
+            }
+            "edited" => {
+                let new: String = (1..=40).map(|n| format!("new {n}\n")).collect();
+                let arguments = json!({ "path": "a.py", "old_string": "old\n", "new_string": new });
+                let call = self.call("edit_file", arguments);
+                self.reply("", vec![call.clone()]);
+                self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+                self.publish(Event::ToolFinished { call: call.id, outcome: Outcome::ok("edited a.py") });
+                self.end(StopReason::EndTurn, None);
+            }
+            "mistaken" => {
+                let call = self.call("read_file", json!({}));
+                self.reply("", vec![call.clone()]);
+                let outcome = Outcome::failed("missing argument `path`");
+                self.publish(Event::ToolFinished { call: call.id, outcome });
+                self.end(StopReason::EndTurn, None);
+            }
+            "retried" => {
+                for (attempt, reason) in [(2, "no answer"), (3, "busy")] {
+                    let text = sysop_core::ui_text::retrying("0.5 s", attempt, 5, reason);
+                    self.delta(Delta::Notice { text });
+                }
+                self.say("At last.");
+                self.end(StopReason::EndTurn, None);
+            }
+            "unreachable" | "reached" => {
+                let first = self.call("bash", json!({ "command": "uptime" }));
+                let why = "web1 refused the connection; check the port, and that sshd is running";
+                self.reply("", vec![first.clone()]);
+                self.publish(Event::ToolFinished { call: first.id, outcome: Outcome::unreachable(why) });
+                if word == "reached" {
+                    return self.automatic("Again.", "uptime", "up 3 days\n", 0);
+                }
+                self.say("I could not log in.");
+                self.end(StopReason::EndTurn, None);
+            }
+            "denied" => {
+                let call = self.call("bash", json!({ "command": "touch it" }));
+                self.reply("", vec![call.clone()]);
+                let outcome = Outcome::new(Status::Rejected, "denied by a hook: no ticket; nothing ran");
+                self.publish(Event::ToolFinished { call: call.id, outcome });
+                self.end(StopReason::EndTurn, None);
+            }
+            _ => {
+                self.say("Hello **there**, how are you?");
+                self.end(StopReason::EndTurn, None);
+            }
+        }
+    }
+
+    pub(super) fn ends_with(&mut self, command: &str, outcome: Outcome) {
+        let call = self.call("bash", json!({ "command": command }));
+        self.reply("", vec![call.clone()]);
+        self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+        let text = if outcome.status == Status::Rejected {
+            format!("{}\n", outcome.output)
+        } else if outcome.hosts.is_empty() {
+            String::new()
+        } else {
+            "db1: inactive\n".to_owned()
+        };
+        if !text.is_empty() {
+            self.delta(Delta::Output { call: call.id.clone(), text });
+        }
+        self.publish(Event::ToolFinished { call: call.id, outcome });
+        self.end(StopReason::EndTurn, None);
+    }
+}

@@ -1,0 +1,86 @@
+//! The live row below the panels.
+
+use std::time::Instant;
+
+use sysop_core::transcript::{SessionPhase, Transcript};
+use sysop_term::cells::width;
+use sysop_term::{StyleRole, TextRow};
+
+use super::super::live_output::LiveOutput;
+use super::PanelView;
+use crate::render::panel::Panel;
+use crate::render::{RenderOptions, row, safe, span, truncate, words};
+
+const STATUS_COMMAND_CHARS_MAX: usize = 40;
+/// Minimum width in columns of the running command in the live row.
+const WAIT_COLUMNS_MIN: usize = 20;
+pub(super) const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
+
+impl PanelView {
+    /// Returns the live row, which shows streaming text or the current wait. Returns `None` if it is empty.
+    pub(super) fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
+        let facts = transcript.session_info();
+        let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
+        let what = running_words(transcript);
+        let waiting = match transcript.pause_delay() {
+            Some(delay) => Some(words::pausing(delay).to_owned()),
+            None if transcript.prepares_call() => Some("preparing the call".to_owned()),
+            None => words::waiting_for(transcript.phase(), &safe(&model), &what),
+        };
+        let progress = transcript.progress().and_then(|progress| progress.summary());
+        if waiting != self.phase {
+            self.phase.clone_from(&waiting);
+            self.phase_began = Some(Instant::now());
+        }
+        if let Some(tail) = self.answer.as_ref().and_then(|answer| {
+            let tail = answer.markdown.tail()?;
+            let panel = Panel::new(RenderOptions { width: columns, color: true });
+            Some(panel.row(truncate(tail, panel.inner())))
+        }) {
+            return Some(tail);
+        }
+        let waiting = waiting?;
+        let is_paused = matches!(transcript.phase(), SessionPhase::Paused { .. });
+        let is_pausing = is_paused && transcript.pause_delay().is_some();
+        if is_paused && !is_pausing || matches!(transcript.phase(), SessionPhase::AwaitingApproval { .. }) {
+            return None;
+        }
+        let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
+        let mut news = row(&format!(" · {seconds} s"), StyleRole::Dim);
+        let retry = Some(self.retry.clone()).filter(|retry| !retry.is_empty());
+        let more = retry
+            .or(progress)
+            .or_else(|| self.output.as_ref().and_then(LiveOutput::waiting))
+            .or_else(|| Some(self.newest_line.clone()).filter(|line| !line.is_empty()))
+            .or_else(|| self.reasoning.lines().next_back().map(str::to_owned));
+        if let Some(more) = more {
+            news.push(span(&format!(" · {more}"), StyleRole::Dim));
+        }
+        let keys = if columns < 60 || *transcript.phase() == SessionPhase::Stopping {
+            ""
+        } else if columns < 80 || transcript.pause_delay().is_some() {
+            " · Ctrl+C stop"
+        } else {
+            " · Ctrl+C stop · Ctrl+P pause"
+        };
+        let room = columns.saturating_sub(1 + width(keys));
+        // The command is known; the newest progress is not, so the command gives way first.
+        let what = row(&format!("{} {waiting}", FRAMES[self.frame]), StyleRole::Title);
+        let mut out = truncate(&what, room.saturating_sub(news.width()).max(WAIT_COLUMNS_MIN));
+        out.append(news);
+        out = truncate(&out, room);
+        out.push(span(keys, StyleRole::Dim));
+        Some(out)
+    }
+}
+
+fn running_words(transcript: &Transcript) -> String {
+    let SessionPhase::Running { call } = transcript.phase() else {
+        return String::new();
+    };
+    let command = transcript.plan(call).map_or("", |plan| &plan.command);
+    let line = command.lines().next().unwrap_or_default();
+    let short: String = line.chars().take(STATUS_COMMAND_CHARS_MAX).collect();
+    let dots = if short.len() < command.len() { "…" } else { "" };
+    safe(&format!("{short}{dots}"))
+}

@@ -1,0 +1,66 @@
+//! Leaving the REPL: the warning before background jobs are stopped, and the last row.
+
+use std::io;
+
+use sysop_core::event::Input;
+use sysop_term::StyleRole;
+
+use super::{ActiveRead, LEAVE, Repl};
+use crate::Exit;
+use crate::chat::inline_screen::TerminalOwner;
+use crate::chat::input_reader::UserInput;
+use crate::chat::{ExitBehavior, ReplLayout};
+
+impl Repl {
+    /// Handles Ctrl+D at the prompt. Leaves at once, unless that would stop background jobs: then the key must be pressed
+    /// twice. A pipe ends only once.
+    pub(super) fn end_of_input(&mut self) -> io::Result<()> {
+        let stops_jobs = self.context.leaving == ExitBehavior::StopTurn && self.is_on_terminal;
+        let warning = match self.transcript.jobs().len() {
+            _ if !stops_jobs || self.quit_asked => None,
+            0 => None,
+            1 => Some("a background job is running; press Ctrl+D again to stop it and quit".to_owned()),
+            count => {
+                Some(format!("{count} background jobs are running; press Ctrl+D again to stop them and quit"))
+            }
+        };
+        let Some(warning) = warning else {
+            self.leaving = Some(self.exit_at_end);
+            return Ok(());
+        };
+        self.quit_asked = true;
+        self.view.say(&warning, StyleRole::Warn, &mut self.screen)
+    }
+
+    pub(super) async fn leave(mut self, exit: Exit) -> anyhow::Result<Exit> {
+        if self.context.leaving == ExitBehavior::StopTurn && self.running() && !self.turn_interrupted {
+            self.send(Input::Cancel)?;
+        }
+        self.alternate_screen = None;
+        self.left_shell(false);
+        // In the plain layout, a line cannot be withdrawn.
+        let can_be_taken_back = match self.context.form {
+            ReplLayout::Panels { .. } => self.active_read != ActiveRead::None,
+            ReplLayout::Plain => matches!(self.active_read, ActiveRead::ProgramPrompt(_)),
+        };
+        if can_be_taken_back {
+            self.console.withdraw();
+            // The reader restores the terminal before its last answer; the wait is bounded.
+            let last_answer = async {
+                while let Some(UserInput::Typing(_) | UserInput::Notice(_)) = self.console.next_input().await
+                {
+                }
+            };
+            let _ = tokio::time::timeout(LEAVE, last_answer).await;
+            self.screen.set_typed("")?;
+            self.screen.set_owner(TerminalOwner::Output)?;
+        }
+        self.screen.last_row(None)?;
+        if self.transcript.turn().0 > 0 && self.is_on_terminal {
+            let id = self.session.id().short();
+            let text = format!("To resume this session: {}{id}", self.context.resume_command);
+            self.note(&text)?;
+        }
+        Ok(exit)
+    }
+}

@@ -1,0 +1,64 @@
+//! What is shown about calls: their changes, edits of files, waiting programs, and the initial task.
+
+use super::*;
+
+#[tokio::test]
+async fn the_changes_of_a_call_are_shown_after_it() {
+    let line = "changed: /etc/motd edited; undo: exact (/undo 1)";
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("wrote\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains(&format!("· {line}")), "{text}");
+    let (text, _) = plain("wrote\n").await;
+    assert!(text.contains(&format!("({line})\n")), "{text}");
+}
+
+#[tokio::test]
+async fn an_edit_that_nobody_is_asked_about_is_shown_as_its_changes() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("edited\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("╭─ EDIT ─") && text.contains("edit_file a.py"), "{text}");
+    assert!(text.contains("- old") && text.contains("+ new 18") && !text.contains("+ new 19"), "{text}");
+    assert!(text.contains("… 22 more rows (/output 1)"), "{text}");
+    person.sees(PROMPT).await;
+    person.types("/output 1\r").await;
+    let text = person.sees("OUTPUT 1").await;
+    assert!(text.contains("EDIT 1") && text.contains("+ new 40"), "{text}");
+    let (text, _) = plain("edited\n/output\n").await;
+    assert!(text.contains("- old\n+ new 1\n"), "{text}");
+    assert!(text.contains("+ new 19\n… 21 more rows (/output 1)\n"), "{text}");
+    assert!(text.contains("+ new 40\nedited a.py\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_command_that_nobody_is_asked_about_is_running() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("auto\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("╭─ RUNNING ─") && !text.contains("PLAN"), "{text}");
+}
+
+#[tokio::test]
+async fn a_program_that_waits_ends_the_turn_with_its_line_and_the_ways_to_answer() {
+    let hint = "a program waits for input: `Really? [y/N]`; answer it, e.g. with /keys y Enter";
+    let mut person = Person::starts("panels", None);
+    person.sees(PROMPT).await;
+    person.types("waits\r").await;
+    let text = person.sees("STATUS").await.replace("\n  ", " ");
+    assert!(text.contains(&format!("{hint}, or use the terminal with /shell")), "{text}");
+    let (text, _) = plain("waits\n").await;
+    assert!(text.contains(&format!("({hint})\n")), "{text}");
+}
+
+#[tokio::test]
+async fn the_initial_task_is_shown() {
+    let mut person = Person::starts("task", None);
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("╭─ PROMPT ─") && text.contains("│ hello "), "{text}");
+    let (text, _) = plain_form("plain task", "").await;
+    assert!(text.contains("\nYou: hello\n\nAgent: Hello **there**"), "{text}");
+}
