@@ -170,7 +170,7 @@ const PLACES: &[&str] = &[
 ];
 
 #[test]
-fn awk_programs_that_only_read_are_told_from_others() {
+fn awk_programs_that_only_read_are_read_only() {
     for command in [
         "awk '{print $1}' f",
         "awk '{print $1}' f - g",
@@ -184,6 +184,13 @@ fn awk_programs_that_only_read_are_told_from_others() {
     ] {
         assert_eq!(class_of(command).0, RiskClass::ReadOnly, "{command}");
     }
+    for secret in ["awk '{print}' /etc/shadow", "timeout 5 cat ~/.ssh/id_rsa", "awk 1 f ~/.aws/credentials"] {
+        assert_eq!(class_of(secret).0, RiskClass::ReadsSecret, "{secret}");
+    }
+}
+
+#[test]
+fn other_awk_programs_and_wrapped_commands_are_more_than_reads() {
     for command in [
         "awk '{print > \"P\"}' f",
         "awk '{print>>\"P\"}' f",
@@ -244,9 +251,6 @@ fn awk_programs_that_only_read_are_told_from_others() {
         "stdbuf -o0 tee P",
     ] {
         assert!(class_of(command).0 > RiskClass::ReadOnly, "{command}");
-    }
-    for secret in ["awk '{print}' /etc/shadow", "timeout 5 cat ~/.ssh/id_rsa", "awk 1 f ~/.aws/credentials"] {
-        assert_eq!(class_of(secret).0, RiskClass::ReadsSecret, "{secret}");
     }
 }
 
