@@ -175,7 +175,8 @@ pub(super) fn not_repeated(failed: &str) -> String {
 
 /// Returns the beginning of a command, for a hint of one line.
 fn first_line(command: &str) -> String {
-    let mut line: String = command.lines().next().unwrap_or_default().chars().take(COMMAND_CHARS_MAX).collect();
+    let mut line: String =
+        command.lines().next().unwrap_or_default().chars().take(COMMAND_CHARS_MAX).collect();
     if line.len() < command.trim_end().len() {
         line.push_str(" …");
     }
@@ -281,7 +282,8 @@ fn restricts(sentence: &str) -> bool {
 
 /// Words of a restriction. A file that must stay as it is need not be used.
 const RESTRICTIONS: [&str; 12] = [
-    "don't", "except", "keep", "keeps", "leave", "leaves", "never", "nor", "not", "stay", "stays", "unchanged",
+    "don't", "except", "keep", "keeps", "leave", "leaves", "never", "nor", "not", "stay", "stays",
+    "unchanged",
 ];
 
 /// Returns the names of files in a text, without their directories. A name has an extension. Names of up to three
@@ -349,7 +351,8 @@ mod tests {
     use crate::outcome::{Outcome, Status};
     use crate::spec::REPOSITORY_MARK;
 
-    const SYSTEM: &str = "Names of files: data/ (a.csv), shop/ (a git repository: main.c), x.conf\n- Look first.";
+    const SYSTEM: &str =
+        "Names of files: data/ (a.csv), shop/ (a git repository: main.c), x.conf\n- Look first.";
 
     fn hint(command: &str, exit_code: i32, output: &str) -> Option<String> {
         let Some(arguments) = json!({"command": command}).as_object().cloned() else { panic!("an object") };

@@ -246,7 +246,11 @@ fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
     let (silent, pipe) = ("[exit code 0]", "ls -l | awk '{print $12}' > a.txt");
     let line = "[exit code 0]\n[the command wrote nothing into a.txt, which is empty; run its first part alone: ls -l]";
     for how in ["created empty", "emptied"] {
-        assert_eq!(run(ToolProtocol::Text, pipe, how, silent), (line.to_owned(), true, CallEnd::Advised), "{how}");
+        assert_eq!(
+            run(ToolProtocol::Text, pipe, how, silent),
+            (line.to_owned(), true, CallEnd::Advised),
+            "{how}"
+        );
         let told = run(ToolProtocol::Native, pipe, how, silent);
         assert_eq!(told, (line.to_owned(), false, CallEnd::Done), "a large model draws its own conclusion");
     }
@@ -279,7 +283,8 @@ fn a_turn_does_not_end_with_an_empty_file_before_the_model_was_asked() {
     }
     world.reply(text(says("It is b.")));
     let (_, request) = world.asked.clone().expect("asked");
-    let Some(Message::User { text: question, .. }) = request.messages.last().map(|last| last.message().clone())
+    let Some(Message::User { text: question, .. }) =
+        request.messages.last().map(|last| last.message().clone())
     else {
         panic!("a question")
     };

@@ -314,7 +314,8 @@ fn a_checkout_of_a_name_without_a_file_switches_branches() {
             .collect();
         analyze(command, &survey).risk.class
     };
-    for command in ["git checkout topic", "git branch fix-1.2 && git checkout fix-1.2", "cd sub && git checkout a/b"]
+    for command in
+        ["git checkout topic", "git branch fix-1.2 && git checkout fix-1.2", "cd sub && git checkout a/b"]
     {
         assert_eq!(class(command, true), RiskClass::Changes, "{command}");
         assert_eq!(class(command, false), RiskClass::Opaque, "{command}: it may be a file");

@@ -241,7 +241,10 @@ fn page_and_end_keys_scroll_a_long_proposal() {
     };
     let first = title(&mut world);
     let screen = world.is_read().screen(120, 24);
-    assert!(screen.contains("Enter more · r reject · PgUp/PgDn scroll") && screen.contains("Home/End"), "{screen}");
+    assert!(
+        screen.contains("Enter more · r reject · PgUp/PgDn scroll") && screen.contains("Home/End"),
+        "{screen}"
+    );
     assert!(title(world.press(KeyCode::PageDown)) != first, "{first}");
     assert_eq!(title(world.press(KeyCode::PageUp)), first);
     // The pages between were not displayed, so that Enter goes to the first of them.

@@ -64,7 +64,11 @@ fn the_way_to_approve_helps_in_every_mode() {
     assert_eq!(hint(RiskClass::Dangerous), "run interactively: this call needs approval in every mode");
     for command in ["for f in a b; do rm $f; done", "touch $(id)", "sort a > b | tee c"] {
         let hint = |class| hint_for(bash("c1", command), class);
-        assert_eq!(hint(RiskClass::Changes), "run interactively, or use --approve auto", "no rule covers {command}");
+        assert_eq!(
+            hint(RiskClass::Changes),
+            "run interactively, or use --approve auto",
+            "no rule covers {command}"
+        );
         assert_eq!(hint(RiskClass::Opaque), "run interactively: this call needs approval in every mode");
     }
     let edit = call("c1", "edit_file", json!({ "path": "a", "old_string": "b", "new_string": "c" }));
