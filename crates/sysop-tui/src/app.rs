@@ -182,6 +182,8 @@ pub struct App {
     /// True after the first Ctrl+C in a turn.
     interrupted: bool,
     question_interrupted: bool,
+    /// True if the last key was answered with a message about the proposal under review.
+    is_message_new: bool,
     leave_asked: Option<Duration>,
     /// Time until which a second Ctrl+D stops the running work and exits.
     quit_asked: Option<Duration>,
@@ -243,6 +245,7 @@ impl App {
             pausing: false,
             interrupted: false,
             question_interrupted: false,
+            is_message_new: false,
             leave_asked: None,
             quit_asked: None,
             history: crate::view::HistoryView::default(),

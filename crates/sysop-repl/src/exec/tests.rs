@@ -155,7 +155,7 @@ async fn a_call_that_could_not_run_is_named_with_its_reason() {
 
 #[tokio::test]
 async fn long_output_is_excerpted_unless_very_verbose() {
-    for (shown, lines) in [(CallOutput::Hidden, 0), (CallOutput::Excerpt, 40), (CallOutput::Whole, 500)] {
+    for (shown, lines) in [(CallOutput::Hidden, 3), (CallOutput::Excerpt, 40), (CallOutput::Whole, 500)] {
         let mut rig = prompt("many");
         rig.context.call_output = shown;
         exit(rig.context).await;

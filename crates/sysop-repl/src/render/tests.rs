@@ -170,7 +170,7 @@ fn a_file_proposal_shows_everything_it_writes() {
         │ Make room on the disk.                                  │
         │ on web1 in /srv/app                                     │
         │                                                         │
-        │ edit_file a.py                                          │
+        │ edit_file a.py  +2 −1                                   │
         │ - x = 1                                                 │
         │ + x = 2                                                 │
         │ + y\xa0= 3                                              │

@@ -62,7 +62,8 @@ impl App {
             return self.interrupt(now);
         }
         self.leave_asked = None;
-        let is_dismissed = key.code == KeyCode::Esc && self.dismiss_message();
+        let is_new = std::mem::take(&mut self.is_message_new);
+        let is_dismissed = is_new && key.code == KeyCode::Esc && self.dismiss_message();
         self.drop_old_flash(now);
         self.selection = None;
         if is_dismissed || self.are_keys_muted(now) {
@@ -87,8 +88,8 @@ impl App {
         actions
     }
 
-    /// Ends the flash message that answers a key at a proposal. Esc would otherwise cancel the turn although it was meant
-    /// for the message.
+    /// Ends the message that answered a key at a proposal. Esc would otherwise cancel the turn although it was meant for
+    /// the message.
     fn dismiss_message(&mut self) -> bool {
         let is_deciding = self.review.as_ref().is_some_and(|review| review.mode() == ReviewMode::Deciding);
         let is_in_front = is_deciding && self.overlay.is_none() && self.question_prompt.is_none();
@@ -439,6 +440,7 @@ impl App {
             ReviewEvent::Unused | ReviewEvent::Typed(_) => Vec::new(),
             ReviewEvent::Message(text) => {
                 self.show_flash(text, now);
+                self.is_message_new = true;
                 self.preview_edited()
             }
             ReviewEvent::OpenEditor => {

@@ -128,6 +128,10 @@ fn keys_pressed_before_a_proposal_appeared_run_nothing() {
             ["Enter run", "Enter reject with this text"].iter().any(|hint| screen.contains(hint))
         };
         viewer.sees_that("the keys of the proposal", accepts_keys).await;
+        if viewer.screen().contains("Enter reject with this text") {
+            viewer.types("\x1b").await;
+            viewer.sees("text set aside").await;
+        }
         viewer.types("\x1b").await;
         viewer.sees("stopped").await;
         assert!(!world.has("never"));

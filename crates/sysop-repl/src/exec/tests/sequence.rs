@@ -52,6 +52,7 @@ async fn each_outcome_decides_the_next_call() {
             --- err
             -- started
             [Tool: bash("echo a; false")]
+              ran echo a; false
               failed, exit code 1, 12 ms
             -- ended Some(1)
             [Tool: bash("echo b")]
