@@ -99,7 +99,7 @@ pub struct ResolvedTarget {
 pub struct ResolvedFile {
     /// Absolute path without symbolic links.
     pub path: String,
-    /// True if the host knows that there is no such file.
+    /// True if the host knows that there is no file with the name of the target, not even a link that leads nowhere.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
     /// True if the file has been changed since the session began; set only for files to run.

@@ -3,6 +3,7 @@
 use super::dialect;
 use super::lexer::Word;
 use super::options;
+use super::path;
 use super::program_call::{ProgramCall, ScriptOrigin, Stdin};
 use super::script_file::{self, Start};
 use super::state::State;
@@ -244,6 +245,9 @@ fn awk(state: &mut State, call: &ProgramCall<'_>, trusted: bool) {
         state.note(call.span, RiskClass::Changes, "an awk program whose files are not known");
     }
     for word in files {
+        if path::is_network(word.text()) || word.text().starts_with("/inet") {
+            state.note(call.span_of(word), RiskClass::Opaque, "opens a network connection");
+        }
         targets::use_path(state, call.span_of(word), word, Access::Read);
     }
 }
@@ -254,8 +258,10 @@ fn awk(state: &mut State, call: &ProgramCall<'_>, trusted: bool) {
 /// Only `print` and `printf` have redirections, and these stand behind them. Before them, `|` and `>` are part of a
 /// pattern or a comparison, because a pipe into `getline` does not count: the name is refused.
 fn awk_only_reads(text: &str) -> bool {
-    const REFUSED: [&str; 10] =
-        ["system", "getline", "@", "close", "fflush", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "\\\n"];
+    const REFUSED: [&str; 12] = [
+        "system", "getline", "@", "close", "fflush", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "SYMTAB",
+        "FUNCTAB", "\\\n",
+    ];
     let printed = text.find("print").map_or("", |at| text.get(at..).unwrap_or("")).replace("||", " ");
     let is_plain = |sign: char| sign == '\n' || sign == '\t' || !sign.is_control();
     !printed.contains(['|', '>'])

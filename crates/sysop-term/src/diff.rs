@@ -235,7 +235,8 @@ impl DiffPainter {
         let mut shown = 0;
         for (number, change) in changes.iter().enumerate() {
             let (old_at, new_at) = change.at;
-            let end = new_at + change.added;
+            let new_at = new_at.min(new.len()); // a preview of another text
+            let end = (new_at + change.added).min(new.len());
             let from = new_at.saturating_sub(CONTEXT_LINES).max(shown);
             if from > shown && number > 0 {
                 out.push(TextRow::of("⋮", self.theme.style(StyleRole::Dim)));

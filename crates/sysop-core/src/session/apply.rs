@@ -387,7 +387,11 @@ impl Session {
             let advice = hints::changed_nothing(&call, &outcome)
                 .or(wrote_nothing)
                 .or_else(|| hints::no_repository(&call, &outcome, system));
-            let end = if is_text && advice.is_some() { CallEnd::Advised } else { hints::end_of(&outcome) };
+            let end = match advice.as_deref().filter(|_| is_text) {
+                Some(advice) if hints::names_command(advice) => CallEnd::Advised,
+                Some(_) => CallEnd::Failed,
+                None => hints::end_of(&outcome),
+            };
             let prepared = FailedCommand::record(failed, &call, &outcome, end).filter(|_| is_text);
             let failures = self.state.same_failures.times;
             let mut result = result_of(&call, edited, &outcome, end, again, failures);

@@ -140,10 +140,19 @@ pub(super) fn wrote_nothing(call: &ToolCall, outcome: &Outcome) -> Option<String
         return None;
     }
     let name = file.name.rsplit('/').next().unwrap_or_default();
-    let first_part = first_line(writer.split('|').next().unwrap_or(writer).trim());
-    Some(format!(
-        "[the command wrote nothing into {name}, which is empty; run its first part alone: {first_part}]"
-    ))
+    let (first_part, rest) = writer.split_once('|').unwrap_or((writer, ""));
+    // A part that ends in quotes, or has a redirection of its own, cannot be run alone.
+    let is_whole = !first_part.contains(['\'', '"', '`', '\\', '>', '\n']) && !rest.starts_with('|');
+    let advice =
+        if is_whole { format!("{RUN_FIRST_PART}{}", first_line(first_part.trim())) } else { String::new() };
+    Some(format!("[the command wrote nothing into {name}, which is empty{advice}]"))
+}
+
+const RUN_FIRST_PART: &str = "; run its first part alone: ";
+
+/// Returns true if a line of advice names the command to run next.
+pub(super) fn names_command(advice: &str) -> bool {
+    advice.contains("; run: ") || advice.contains(RUN_FIRST_PART)
 }
 
 /// Keeps the path of a file that is empty after a command was to write something into it, until the file is changed.
@@ -193,7 +202,8 @@ pub(super) fn no_repository(call: &ToolCall, outcome: &Outcome, system: &str) ->
     {
         return None;
     }
-    let name = listed_repository(system)?;
+    let is_short = !command.contains('\n') && command.chars().count() <= COMMAND_CHARS_MAX;
+    let name = listed_repository(system).filter(|_| is_short)?;
     // Paths below the repository are relative to it from now on.
     let inner = first_line(command).replace(&format!(" {name}/"), " ");
     Some(format!("[the repository is in the directory {name}; run: cd {name} && {inner}]"))

@@ -254,6 +254,12 @@ fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
         let told = run(ToolProtocol::Native, pipe, how, silent);
         assert_eq!(told, (line.to_owned(), false, CallEnd::Done), "a large model draws its own conclusion");
     }
+    for command in ["grep -E 'error|fail' log > a.txt", "grep x f > a.txt 2>&1", "false || grep x f > a.txt"]
+    {
+        let told = run(ToolProtocol::Text, command, "emptied", silent);
+        let line = "[exit code 0]\n[the command wrote nothing into a.txt, which is empty]";
+        assert_eq!(told, (line.to_owned(), true, CallEnd::Failed), "{command}");
+    }
     for (command, how, output) in [
         (pipe, "created", silent),
         (pipe, "created empty", "1 line\nerror: no such column\n[exit code 0]"),

@@ -192,7 +192,7 @@ fn matches_wildcard(parts: &[Wildcard], text: &[char]) -> bool {
 
 fn resolved_file(path: &Path, access: Access, opened: SystemTime) -> Option<ResolvedFile> {
     let real = real_path(path)?;
-    let missing = fs::symlink_metadata(&real).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let missing = fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
     let path = real.to_string_lossy().into_owned();
     let mut file = ResolvedFile { path, missing, ..ResolvedFile::default() };
     if access == Access::Repository {

@@ -274,7 +274,9 @@ pub(crate) fn redacted_text(
     text: &str,
     shapes: fn(&str) -> Cow<'_, str>,
 ) -> (String, StyleRuns) {
-    let (text, styles) = split_styles(text);
+    // `env -0` separates its lines by NUL, which would be dropped here and join a name to the value before it.
+    let lines = if text.contains('\0') { Cow::Owned(text.replace('\0', "\n")) } else { Cow::Borrowed(text) };
+    let (text, styles) = split_styles(&lines);
     let Some(secrets) = secrets else { return (text.into_owned(), styles) };
     let clean = secrets.redact(&text);
     let told = shapes(&clean);
@@ -303,7 +305,15 @@ mod tests {
     use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
     use sysop_driver::port::DeltaSink;
 
-    use super::{Artifacts, Capture, OutputLimits, Secrets};
+    use super::{Artifacts, Capture, OutputLimits, Secrets, redacted_text};
+
+    #[test]
+    fn values_of_variables_that_nul_separates_are_redacted() {
+        let secrets = Secrets::new(&[]);
+        let output = "HOME=/root\0DB_PASSWORD=hunter2secret\0LANG=C\0";
+        let (text, _) = redacted_text(Some(&secrets), output, sysop_core::redact::redact_shapes);
+        assert!(!text.contains("hunter2") && text.contains("\nLANG=C\n"), "{text}");
+    }
 
     /// Reads chunks as from a pipe: never more than the free space.
     async fn read(capture: &mut Capture<'_>, mut bytes: &[u8]) {

@@ -8,7 +8,7 @@ file() {
     printf '0\0s%s\0' "$m"
     return 0
   fi
-  [ -e "$R" ] || [ -L "$R" ] || { printf '0\0m\0'; return 0; }
+  [ -e "$1" ] || [ -L "$1" ] || { printf '0\0m\0'; return 0; }
   [ "$a" = x ] && [ -f "$R" ] || { printf '0\0n\0'; return 0; }
   m=$(stat -c %Z "$R" 2>/dev/null || stat -f %c "$R" 2>/dev/null)
   printf '%s\0' "$m"

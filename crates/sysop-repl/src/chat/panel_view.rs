@@ -263,6 +263,17 @@ impl PanelView {
         screen.last_row(content)
     }
 
+    /// Forgets what belongs to the turn before the one that began `at` this time.
+    fn forget_turn(&mut self, at: Timestamp) {
+        self.turn_began = Some(at);
+        self.exit_code = None;
+        self.newest_output.clear();
+        self.was_canceled = false;
+        self.program_hint = None;
+        (self.asked_at, self.asked_ms) = (None, 0);
+        self.asked_here.clear();
+    }
+
     #[expect(clippy::wildcard_enum_match_arm, reason = "other events are shown by their notices")]
     fn logged(
         &mut self,
@@ -274,13 +285,7 @@ impl PanelView {
         self.measure_questions(logged);
         match &logged.event {
             Event::TurnStarted { turn, .. } => {
-                self.turn_began = Some(logged.at);
-                self.exit_code = None;
-                self.newest_output.clear();
-                self.was_canceled = false;
-                self.program_hint = None;
-                (self.asked_at, self.asked_ms) = (None, 0);
-                self.asked_here.clear();
+                self.forget_turn(logged.at);
                 let item = transcript.item(&ItemId::Prompt(*turn)).map(|item| &item.body);
                 if let Some(ItemBody::Prompt(prompt)) = item {
                     if self.own_prompts.front() == Some(&prompt.text) {

@@ -323,6 +323,10 @@ fn a_checkout_of_a_name_without_a_file_switches_branches() {
     }
     for command in [
         "mv notes topic && git checkout topic",
+        "git stash pop && git checkout topic",
+        "git cherry-pick -n x && git checkout topic",
+        "python3 gen.py && git checkout topic",
+        "make; git checkout topic",
         "mv * . && git checkout topic",
         "cp -r /tmp/x . && git checkout a/topic",
         "cd \"$x\" && git checkout topic",

@@ -84,4 +84,7 @@ fn a_folded_output_shows_the_last_update_of_a_progress_line() {
     let disks: Vec<String> = (b'a'..=b'z').map(|disk| format!("/dev/{} 12%", char::from(disk))).collect();
     let screen = finished(Outcome::ok(disks.join("\n"))).screen(80, 24);
     assert!(screen.contains("/dev/e 12%\n│ … 15 more lines\n│ /dev/u 12%"), "{screen}");
+    let columns: Vec<String> = (0..26).map(|disk| format!(" {}%", 97 - disk * 3)).collect();
+    let screen = finished(Outcome::ok(columns.join("\n"))).screen(80, 24);
+    assert!(screen.contains("│  97%\n│  94%\n"), "{screen}");
 }

@@ -111,9 +111,7 @@ fn folded_lines(lines: &[TextRow]) -> Vec<FoldedLine<'_>> {
     let mut parts = Vec::new();
     let mut at = 0;
     while at < lines.len() {
-        let words = progress_words(&lines[at]);
-        let same = |line: &&TextRow| words.is_some() && progress_words(line) == words;
-        let updates = lines[at..].iter().take_while(same).count();
+        let updates = updates_of_one_line(&lines[at..]);
         if updates >= UPDATES_MIN {
             parts.push(at..at + updates - 1);
             at += updates - 1;
@@ -133,11 +131,28 @@ fn folded_lines(lines: &[TextRow]) -> Vec<FoldedLine<'_>> {
     parts.into_iter().map(part).collect()
 }
 
-/// Returns the letters of a line that tells a percentage, without those of sizes; `None` for any other line.
-fn progress_words(line: &TextRow) -> Option<String> {
+/// Returns the number of lines at the beginning that are updates of one line: the text before the percentage is the same,
+/// and the percentage does not fall.
+fn updates_of_one_line(lines: &[TextRow]) -> usize {
+    let mut last: Option<(String, f64)> = None;
+    let is_update = |line: &&TextRow| {
+        let Some((text, percent)) = progress(line) else { return false };
+        let follows = last.as_ref().is_none_or(|(before, least)| *before == text && *least <= percent);
+        last = Some((text, percent));
+        follows
+    };
+    lines.iter().take_while(is_update).count()
+}
+
+/// Returns the letters and digits before the percentage of a line, and the percentage; `None` for any other line. A bar
+/// that grows before the percentage has neither.
+fn progress(line: &TextRow) -> Option<(String, f64)> {
     let text = line.text();
-    let is_word = |sign: &char| sign.is_alphabetic() && !"kKMGTi".contains(*sign);
-    text.contains('%').then(|| text.chars().filter(is_word).collect())
+    let (before, _) = text.split_once('%')?;
+    let before = before.trim_end();
+    let label = before.trim_end_matches(|sign: char| sign.is_ascii_digit() || sign == '.');
+    let percent = before.get(label.len()..)?.parse().ok()?;
+    Some((label.chars().filter(|sign| sign.is_alphanumeric()).collect(), percent))
 }
 
 /// Returns the text of an output to copy: what the card shows of it when it is unfolded, without the lines about what the

@@ -1,5 +1,6 @@
 //! Git subcommands whose arguments the table language cannot describe.
 
+use crate::Invocation;
 use crate::lexer::Word;
 use crate::options::{Reading, is_listed};
 use crate::program_call::ProgramCall;
@@ -31,7 +32,8 @@ pub(super) fn checkout(
             || kinds.iter().any(|kind| name.starts_with(kind))
     };
     // A path is relative to the directory of the repository if `-C` or another option of git itself comes first.
-    let is_plain = matches!(call.arguments(), [verb, _] if verb.literal() == Some("checkout"));
+    let is_plain = matches!(call.arguments(), [verb, _] if verb.literal() == Some("checkout"))
+        && state.invocations().iter().all(creates_no_file);
     let no_file = |state: &mut State, word: &Word| {
         is_plain && word.literal().is_some_and(is_branch_name) && targets::is_missing(state, word)
     };
@@ -43,6 +45,16 @@ pub(super) fn checkout(
             "discards changes if the argument is a file; use `git switch` for branches",
         );
     }
+}
+
+/// Returns true for commands that put no new content into a file. A file that is missing now may be there, with changes
+/// that are not committed, after any other command.
+fn creates_no_file(invocation: &Invocation) -> bool {
+    let words: Vec<&str> = invocation.words.iter().map(|word| word.as_deref().unwrap_or("")).collect();
+    matches!(
+        words.as_slice(),
+        ["cd", _] | ["git", "branch" | "checkout" | "fetch" | "init" | "log" | "status" | "switch", ..]
+    )
 }
 
 /// Returns true for text that git can only take as the name of a branch or of the file with exactly this name.
