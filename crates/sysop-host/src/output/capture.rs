@@ -311,7 +311,7 @@ mod tests {
     fn values_of_variables_that_nul_separates_are_redacted() {
         let secrets = Secrets::new(&[]);
         let output = "HOME=/root\0DB_PASSWORD=hunter2secret\0LANG=C\0";
-        let (text, _) = redacted_text(Some(&secrets), output, sysop_core::redact::redact_shapes);
+        let (text, _) = redacted_text(Some(&secrets), output, super::redact_shapes);
         assert!(!text.contains("hunter2") && text.contains("\nLANG=C\n"), "{text}");
     }
 
