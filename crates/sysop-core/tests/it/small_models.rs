@@ -189,6 +189,24 @@ fn a_file_that_changed_counts_as_used_even_if_no_command_names_it() {
     assert!(!ends(vec![change("big.log")]));
 }
 
+/// Returns the result that the model gets for a command with these changes, whether it must call a tool next, and how the
+/// call ended.
+fn result_of(
+    protocol: ToolProtocol,
+    command: &str,
+    output: &str,
+    changed: Vec<SystemChange>,
+) -> (String, bool, CallEnd) {
+    let mut world = World::auto();
+    world.prompt("Set the port.").reply(Reply { protocol, ..calls(vec![bash("1", command)]) });
+    world.outcome(Outcome { changed, undo: Some(Reversibility::Exact), ..Outcome::ok(output) });
+    let (_, request) = world.asked.clone().expect("asked");
+    let Some(Message::ToolResults { results }) = request.messages.last().map(|last| last.message()) else {
+        panic!("the last message holds the results")
+    };
+    (results[0].output.clone(), request.must_call, results[0].end)
+}
+
 #[test]
 fn an_edit_that_left_the_files_as_they_were_is_told_so() {
     let rewritten = |name: &str, how: &str| SystemChange {
@@ -196,17 +214,7 @@ fn an_edit_that_left_the_files_as_they_were_is_told_so() {
         name: format!("/srv/{name}"),
         how: how.to_owned(),
     };
-    let run = |protocol: ToolProtocol, command: &str, output: &str, changed: Vec<SystemChange>| {
-        let mut world = World::auto();
-        world.prompt("Set the port.").reply(Reply { protocol, ..calls(vec![bash("1", command)]) });
-        world.outcome(Outcome { changed, undo: Some(Reversibility::Exact), ..Outcome::ok(output) });
-        let (_, request) = world.asked.clone().expect("asked");
-        let Some(Message::ToolResults { results }) = request.messages.last().map(|last| last.message())
-        else {
-            panic!("the last message holds the results")
-        };
-        (results[0].output.clone(), request.must_call, results[0].end)
-    };
+    let run = result_of;
     let (silent, sed) = ("[exit code 0]", "sed -i s/80/81/ a.conf");
     let same = || rewritten("a.conf", "touched");
     let line = "[exit code 0]\n[the edit changed nothing: a.conf has its old content; run: cat a.conf]";
@@ -231,17 +239,8 @@ fn an_edit_that_left_the_files_as_they_were_is_told_so() {
 #[test]
 fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
     let run = |protocol: ToolProtocol, command: &str, how: &str, output: &str| {
-        let mut world = World::auto();
-        world.prompt("Write the name.").reply(Reply { protocol, ..calls(vec![bash("1", command)]) });
-        let changed =
-            vec![SystemChange { kind: ChangeKind::File, name: "/srv/a.txt".to_owned(), how: how.to_owned() }];
-        world.outcome(Outcome { changed, undo: Some(Reversibility::Exact), ..Outcome::ok(output) });
-        let (_, request) = world.asked.clone().expect("asked");
-        let Some(Message::ToolResults { results }) = request.messages.last().map(|last| last.message())
-        else {
-            panic!("the last message holds the results")
-        };
-        (results[0].output.clone(), request.must_call, results[0].end)
+        let (name, how) = ("/srv/a.txt".to_owned(), how.to_owned());
+        result_of(protocol, command, output, vec![SystemChange { kind: ChangeKind::File, name, how }])
     };
     let (silent, pipe) = ("[exit code 0]", "ls -l | awk '{print $12}' > a.txt");
     let line = "[exit code 0]\n[the command wrote nothing into a.txt, which is empty; run its first part alone: ls -l]";

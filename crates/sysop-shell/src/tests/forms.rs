@@ -203,7 +203,7 @@ fn other_awk_programs_and_wrapped_commands_are_more_than_reads() {
         "awk 'BEGIN {while ((getline l < \"/etc/shadow\") > 0) print l}'",
         "awk 'BEGIN {system(\"id\")}'",
         "awk 'BEGIN {s = \"system\"; @s(\"id\")}'",
-        "awk 'BEGIN {ARGV[1] = \"/root/.ssh/id_rsa\"; ARGC = 2} {print}'",
+        "awk 'BEGIN {ARGV[1] = \"/etc/shadow\"; ARGC = 2} {print}'",
         "awk 'BEGIN {print ENVIRON[\"TOKEN\"]}'",
         "gawk 'BEGIN{SYMTAB[\"AR\" \"GV\"][1]=\"/etc/shadow\"; SYMTAB[\"AR\" \"GC\"]=2} {print}'",
         "gawk 'BEGIN {print SYMTAB[\"ENV\" \"IRON\"][\"TOKEN\"]}'",

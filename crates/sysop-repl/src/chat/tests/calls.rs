@@ -1,4 +1,4 @@
-//! What is shown about calls: their changes, edits of files, waiting programs, and the initial task.
+//! Display of calls: their changes, edits of files, waiting programs, and the initial task.
 
 use super::*;
 
