@@ -1,6 +1,6 @@
 /** Card of a tool call: reasoning, command or keys, output, status (the step cards of juni-cli). */
 import { memo, useContext, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useName } from "../app/me";
+import { MeContext, useName } from "../app/me";
 import { artifactPath } from "../protocol/api";
 import type { Outcome, Step, StepJob, StepKind } from "../state/item";
 import { SafeText } from "../text/Code";
@@ -43,8 +43,9 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
   const edit = useMemo(() => editOf(step.tool, step.arguments), [step.tool, step.arguments]);
   if (decided.state === "waiting" && !outcome) return <WaitingStep step={step} />;
   const failed = outcome && !["ok", "rejected", "cancelled"].includes(outcome.status);
-  const tone =
-    decided.state === "rejected" || outcome?.status === "rejected" ? "refused" : failed ? "failed" : "";
+  const isRefused = decided.state === "rejected" || outcome?.status === "rejected";
+  const neverRan = isRefused || (outcome?.status === "cancelled" && !step.started);
+  const tone = neverRan ? "refused" : failed ? "failed" : "";
   return (
     <article
       className={`card step ${step.cardKind} ${tone}`}
@@ -81,13 +82,17 @@ function Command({ text }: { text: string }) {
   return (
     <code className="what">
       <CommandText text={long && !all ? lines.slice(0, COMMAND_LINES).join("\n") : text} />
-      {long && !all && (
-        <button type="button" className="small more" onClick={() => setAll(true)}>
-          Show all {lines.length} lines
+      {long && (
+        <button type="button" className="small more" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? "Show less" : allLines(lines.length)}
         </button>
       )}
     </code>
   );
+}
+
+function allLines(count: number): string {
+  return `Show all ${count} lines`;
 }
 
 /** A pending call is shown in full only in its approval card. */
@@ -119,6 +124,9 @@ function Output({ step }: { step: Step }) {
   if (step.decided.state === "rejected" && raw.startsWith(REJECTED_BY_USER)) return null;
   const { shown, lines, chars } = lastLines(raw, all || several ? Number.POSITIVE_INFINITY : SHOWN_CHARS_MAX);
   const text = plainOutput(shown).replace(/\n+$/, "");
+  const ended = outcome !== undefined;
+  // A box that grows with a running command would push away what follows it.
+  const rows = ended || chars > 0 ? lines + text.split("\n").length : 0;
   return (
     <>
       {step.skipped > 0 && (
@@ -126,16 +134,17 @@ function Output({ step }: { step: Step }) {
           {earlierLabel(step.skippedLines, step.skipped)} not shown until the command ends
         </p>
       )}
-      {chars > 0 && (
-        <button type="button" className="more" onClick={() => setAll(true)}>
-          Show {earlierLabel(lines, chars)}
-        </button>
-      )}
+      {chars > 0 && <p className="meta">{earlierLabel(lines, chars)} not shown</p>}
       <OutputBox
         text={missed ? `… earlier output follows when the command ends\n${text}` : text}
         fromTop={several}
-        ended={outcome !== undefined}
+        whole={all && ended}
       />
+      {(all || chars > 0 || rows > OUTPUT_ROWS) && (
+        <button type="button" className="small more" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? "Show less" : rows > 1 ? allLines(rows) : "Show all of it"}
+        </button>
+      )}
     </>
   );
 }
@@ -144,46 +153,42 @@ interface OutputBoxProps {
   text: string;
   /** True if the beginning is shown first. */
   fromTop: boolean;
-  ended: boolean;
+  /** True if the box is as high as its text. */
+  whole: boolean;
 }
 
 /** A box of output. It follows its end until the user scrolls up. */
-function OutputBox({ text, fromTop, ended }: OutputBoxProps) {
+function OutputBox({ text, fromTop, whole }: OutputBoxProps) {
   const box = useRef<HTMLPreElement>(null);
   const follows = useRef(true);
-  const [whole, setWhole] = useState(false);
-  const lines = ended ? text.split("\n").length : 0;
+  const wasWhole = useRef(whole);
   useLayoutEffect(() => {
     const { current } = box;
-    if (!current || !follows.current || text.length <= FITTING_CHARS_MAX) return;
+    if (current && wasWhole.current && !whole) current.scrollIntoView({ block: "nearest" });
+    wasWhole.current = whole;
+    if (!current || whole || !follows.current || text.length <= FITTING_CHARS_MAX) return;
     current.scrollTop = fromTop ? 0 : current.scrollHeight;
-  }, [text, fromTop]);
+  }, [text, fromTop, whole]);
   return (
-    <>
-      <pre
-        className={whole ? "output whole" : "output"}
-        tabIndex={0}
-        role="group"
-        aria-label="Output"
-        ref={box}
-        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
-          follows.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
-        }}
-      >
-        <SafeText text={text} />
-      </pre>
-      {lines > OUTPUT_ROWS && !whole && (
-        <button type="button" className="small more" onClick={() => setWhole(true)}>
-          Show all {lines} lines
-        </button>
-      )}
-    </>
+    <pre
+      className={whole ? "output whole" : "output"}
+      tabIndex={0}
+      role="group"
+      aria-label="Output"
+      ref={box}
+      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+        follows.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+      }}
+    >
+      <SafeText text={text} />
+    </pre>
   );
 }
 
 /** Changes of a call, and the button that undoes them, unless they are undone. */
 function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
   const { outcome, undone } = step;
+  const me = useContext(MeContext);
   if (!outcome) return null;
   const line = changedLine(outcome.changed, undone ? undefined : outcome.undo, outcome.hosts);
   if (!line) return null;
@@ -196,7 +201,7 @@ function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
           <span aria-hidden="true">↩</span> {undone === "exact" ? "undone" : "partly undone"}
         </span>
       )}
-      {undoable && !undone && (
+      {undoable && !undone && (me === undefined || me.operate) && (
         <button type="button" className="small" onClick={() => undo(step.call)}>
           Undo
         </button>

@@ -70,10 +70,11 @@ test("output that was printed before the page was opened is announced", () => {
 test("long output is cut at a line, and the lines before it are counted", () => {
   const lines = Array.from({ length: 900 }, (_, at) => `${String(at + 1).padEnd(40, ".")}\n`);
   const text = shown([runs, { ...ends, output: lines.join("") }]);
-  const hidden = Number(/Show (\d+) earlier lines/.exec(text)?.[1]);
+  const hidden = Number(/ (\d+) earlier lines not shown/.exec(text)?.[1]);
   expect(hidden).toBeGreaterThan(0);
   expect(text).toContain(` ${`${hidden + 1}`.padEnd(40, ".")}`);
   expect(text).not.toContain(`${`${hidden}`.padEnd(40, ".")}`);
+  expect(text).toContain("Show all 900 lines");
 });
 
 test("the advice of a refusal to the model is not shown", () => {
@@ -88,6 +89,7 @@ test("an undone call says so, and has no button to undo it", () => {
   const changed = { changed: [{ kind: "file", name: "x", how: "removed" }], undo: "exact" };
   const undone = { type: "undone", toolCallId: "c", step: 1, by: "laptop", how: "exact" };
   expect(shown([runs, { ...ends, ...changed }])).toMatch(/undo: exact Undo$/);
+  expect(shown([runs, { ...ends, ...changed }], { me: guest })).toMatch(/undo: exact$/);
   expect(shown([runs, { ...ends, ...changed }, undone], { at: 0 })).toMatch(/changed: x removed ↩ undone$/);
 });
 
@@ -97,6 +99,12 @@ test("a rejected call says that it did not run, and an unknown time is not told"
   expect(shown(rejected)).toMatch(/^⊘ rm x .*⊘ not run rejected by you$/);
   expect(shown([runs, { ...ends, durationMs: 0 }])).not.toContain("ms");
   expect(shown([runs, { ...ends, durationMs: 8 }])).toContain("8 ms");
+});
+
+test("a call that was canceled before it ran has the sign of one that did not run", () => {
+  const canceled = { ...ends, status: "cancelled", exitCode: undefined };
+  expect(shown([asked, canceled])).toMatch(/^⊘ rm x/);
+  expect(shown([runs, canceled])).toMatch(/^> rm x/);
 });
 
 test("long commands and long output begin with a part", () => {
