@@ -62,7 +62,14 @@ export function TabStrip({ sessions, tabs, list }: Props) {
       onWheel={wheel}
     >
       {tabs.open.map((store) => (
-        <Tab key={store.id} store={store} active={store === tabs.active} sessions={sessions} list={list} />
+        <Tab
+          key={store.id}
+          store={store}
+          active={store === tabs.active}
+          reachable={store === (tabs.active ?? tabs.open[0])}
+          sessions={sessions}
+          list={list}
+        />
       ))}
     </div>
   );
@@ -97,11 +104,13 @@ function useHiddenEnds(
 interface TabProps {
   store: SessionStore;
   active: boolean;
+  /** True for the one tab that the key Tab reaches. */
+  reachable: boolean;
   sessions: Sessions;
   list: SessionList;
 }
 
-function Tab({ store, active, sessions, list }: TabProps) {
+function Tab({ store, active, reachable, sessions, list }: TabProps) {
   const host = useSessionPart(store, (view) => view.transcript.facts?.host ?? "");
   const how = useSessionPart(store, tone);
   const title = useTitle(list, store);
@@ -122,7 +131,7 @@ function Tab({ store, active, sessions, list }: TabProps) {
       role="tab"
       aria-selected={active}
       aria-keyshortcuts="Delete"
-      tabIndex={active ? 0 : -1}
+      tabIndex={reachable ? 0 : -1}
       title={`${title.slice(0, 200)}${host ? ` on ${hostLabel(host)}` : ""} (${WORDS[how]})`}
       onClick={() => sessions.show(store.id)}
       onAuxClick={(event) => event.button === 1 && sessions.closeTab(store.id)}

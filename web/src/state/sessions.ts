@@ -18,6 +18,10 @@ export function sessionOfHash(hash: string): SessionId | undefined {
   }
 }
 
+function hashOf({ id }: SessionStore): string {
+  return `#/s/${encodeURIComponent(id)}`;
+}
+
 export class Sessions {
   private tabs: Tabs = { open: [], active: undefined };
   private readonly listeners = new Set<() => void>();
@@ -29,6 +33,8 @@ export class Sessions {
     for (const id of wanted && !kept.includes(wanted) ? [...kept, wanted] : kept) this.add(id);
     const active = this.tabs.open.find(({ id }) => id === wanted) ?? this.tabs.open.at(-1);
     this.become({ ...this.tabs, active });
+    // Back and Forward, and an address that the user edits.
+    window.addEventListener("popstate", this.followHash);
     window.addEventListener("hashchange", this.followHash);
   }
 
@@ -39,9 +45,10 @@ export class Sessions {
 
   readonly snapshot = (): Tabs => this.tabs;
 
-  /** Selects a session, and opens it if necessary. */
+  /** Selects a session, and opens it if necessary. Back returns to what was shown before. */
   readonly show = (id: SessionId): void => {
     const active = this.tabs.open.find((store) => store.id === id) ?? this.add(id);
+    if (active !== this.tabs.active) history.pushState(null, "", hashOf(active));
     this.become({ ...this.tabs, active });
   };
 
@@ -63,15 +70,19 @@ export class Sessions {
     return store;
   }
 
+  /** Shows the session of the address, or the start screen, and keeps the tabs. */
   private readonly followHash = (): void => {
     const id = sessionOfHash(location.hash);
-    if (id && id !== this.tabs.active?.id) this.show(id);
+    // Other addresses are of elements of the page.
+    if (id === this.tabs.active?.id || (id === undefined && location.hash !== "")) return;
+    const active = id && (this.tabs.open.find((store) => store.id === id) ?? this.add(id));
+    this.become({ ...this.tabs, active: active || undefined });
   };
 
   private become(tabs: Tabs): void {
     this.tabs = tabs;
     storage.saveOpenTabs(tabs.open.map(({ id }) => id));
-    const hash = tabs.active ? `#/s/${encodeURIComponent(tabs.active.id)}` : "";
+    const hash = tabs.active ? hashOf(tabs.active) : "";
     if (location.hash !== hash) history.replaceState(null, "", hash || location.pathname);
     for (const listener of [...this.listeners]) listener();
   }
