@@ -1,6 +1,7 @@
 /** List of the server's sessions, with search, rename, pin and delete. */
 import {
   Fragment,
+  type KeyboardEvent,
   useCallback,
   useContext,
   useEffect,
@@ -138,17 +139,30 @@ export function Sidebar(props: Props) {
       if (row?.contains(document.activeElement)) after?.focus();
       sessions.closeTab(id);
     });
+  /** True once the rows are those of the search, and not of an earlier one. */
+  const searched = !search.trim() || found.search === search;
+  const keys = (event: KeyboardEvent) => {
+    if (event.nativeEvent.isComposing) return;
+    if (event.key === "Escape") {
+      if (opened) closeActions();
+      else close();
+      return;
+    }
+    const [first] = shown;
+    if (event.key === "Enter" && event.target === field.current && search.trim() && searched && first) {
+      event.preventDefault();
+      choose(first.sessionId);
+    } else if (panel.current && moveFocus(panel.current, event.key)) {
+      event.preventDefault();
+    }
+  };
   return (
     <nav
       ref={panel}
       className={`sidebar ${over ? "over" : ""}`}
       aria-label="Sessions"
       tabIndex={-1}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape") return;
-        if (opened) closeActions();
-        else close();
-      }}
+      onKeyDown={keys}
     >
       <header>
         <h2>Sessions</h2>
@@ -214,6 +228,7 @@ export function Sidebar(props: Props) {
                   rename={(title) => void change(() => labelSession(id, { title }))}
                   pin={() => void change(() => labelSession(id, { pinned: !row.pinned }))}
                   remove={() => void remove(id)}
+                  keep={closeActions}
                 />
               )}
             </li>
@@ -226,9 +241,26 @@ export function Sidebar(props: Props) {
   );
 }
 
+/** Moves the focus among the search and the sessions. Returns false if it was neither there, or for another key. */
+function moveFocus(panel: HTMLElement, key: string): boolean {
+  const step = { ArrowUp: -1, ArrowDown: 1 }[key];
+  const stops = [...panel.querySelectorAll<HTMLElement>("input[type=search], .choose")];
+  const at = stops.indexOf(document.activeElement as HTMLElement);
+  if (step === undefined || at < 0) return false;
+  stops[at + step]?.focus();
+  return true;
+}
+
+interface Found {
+  /** Search whose rows these are. */
+  search?: string;
+  rows?: readonly SessionRow[];
+  problem?: RequestError;
+}
+
 /** Rows of the last search that the server answered; undefined before the first. A search without words asks nothing. */
 function useSearch(search: string) {
-  const [found, setFound] = useState<{ rows?: readonly SessionRow[]; problem?: RequestError }>({});
+  const [found, setFound] = useState<Found>({});
   /** Number of the latest request; answers to earlier ones are dropped. */
   const latest = useRef(0);
   const look = useCallback(async () => {
@@ -237,7 +269,7 @@ function useSearch(search: string) {
     if (!search.trim()) return;
     try {
       const rows = await listSessions(search);
-      if (asked === latest.current) setFound({ rows });
+      if (asked === latest.current) setFound({ search, rows });
     } catch (problem) {
       if (asked !== latest.current || !(problem instanceof RequestError)) return;
       setFound((before) => ({ ...before, problem }));
@@ -345,9 +377,11 @@ interface RowActionsProps {
   rename(title: string): void;
   pin(): void;
   remove(): void;
+  /** Closes the actions. */
+  keep(): void;
 }
 
-function RowActions({ row, rename, pin, remove }: RowActionsProps) {
+function RowActions({ row, rename, pin, remove, keep }: RowActionsProps) {
   const [stage, setStage] = useState<"choose" | "rename" | "delete">("choose");
   const name = titleOf(row);
   if (stage === "rename") {
@@ -380,18 +414,19 @@ function RowActions({ row, rename, pin, remove }: RowActionsProps) {
   }
   if (stage === "delete") {
     return (
-      <span className="row-actions" role="group" aria-label={`Permanently delete ${name}?`}>
-        <button type="button" className="danger" ref={focus} onClick={remove}>
+      // With a key, its elements are new ones, so that one takes the focus. A second Enter or click deletes nothing.
+      <span key="delete" className="row-actions" role="group" aria-label={`Permanently delete ${name}?`}>
+        <button type="button" className="danger" onClick={remove}>
           Delete permanently
         </button>
-        <button type="button" onClick={() => setStage("choose")}>
+        <button type="button" ref={focus} onClick={keep}>
           Keep
         </button>
       </span>
     );
   }
   return (
-    <span className="row-actions" role="group" aria-label={`Actions for ${name}`}>
+    <span key="choose" className="row-actions" role="group" aria-label={`Actions for ${name}`}>
       <button type="button" ref={focus} onClick={() => setStage("rename")}>
         Rename
       </button>
