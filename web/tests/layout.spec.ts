@@ -35,6 +35,25 @@ test("the button that stops a job stays in view beside a long command", async ({
   await expect(person.conversation).toContainText("job 1 ended: canceled");
 });
 
+test("a long path in a table stays within its cell", async ({ page, serve }) => {
+  const path = `/srv/${"a-directory/".repeat(4)}configuration.toml`;
+  const table = `| file | size |\n| --- | --- |\n| \`${path}\` | 1 KiB |\n| short words stay whole | 2 KiB |`;
+  const server = await serve({ script: { "list it": [say(table)] } });
+  const person = await visit(page, server, await server.session());
+  await person.says("list it");
+  const code = person.conversation.locator("td code");
+  for (const width of [1400, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    const beyond = () =>
+      code.evaluate((element) => {
+        const cell = element.closest("td") as HTMLElement;
+        const lines = [...element.getClientRects()];
+        return Math.max(...lines.map(({ right }) => right)) - cell.getBoundingClientRect().right;
+      });
+    await expect.poll(beyond).toBeLessThan(0);
+  }
+});
+
 test("many tabs keep their close buttons apart, and the strip shows the selected one", async ({
   page,
   serve,
