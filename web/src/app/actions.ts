@@ -1,6 +1,6 @@
 /** Commands of the palette: for the page, for the current session, and for the other sessions. */
 import type { Me } from "../protocol/api";
-import type { SessionList } from "../state/session-list";
+import { type SessionList, titleOf } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
 import type { ApprovalMode } from "../wire";
@@ -50,6 +50,13 @@ export function pageActions(page: Page): PageAction[] {
         detail: store.snapshot().transcript.facts?.host,
         run: () => sessions.show(store.id),
       })),
+    ...(page.sessionList.snapshot().rows ?? [])
+      .filter(({ sessionId }) => !tabs.open.some(({ id }) => id === sessionId))
+      .map((row) => ({
+        name: `Open ${titleOf(row).slice(0, 60)}`,
+        detail: row.host,
+        run: () => sessions.show(row.sessionId),
+      })),
     { name: "Settings", keys: "Ctrl+,", run: () => open("settings") },
     { name: "Keyboard shortcuts", detail: "help", keys: "?", run: () => open("help") },
     {
@@ -75,10 +82,16 @@ function sessionActions(store: SessionStore): PageAction[] {
   const running = phase !== "idle";
   const chat = mode === "chat";
   const actions: (PageAction | false)[] = [
-    running && phase !== "paused" && { name: "Pause after this step", run: () => store.pause() },
-    phase === "paused" && { name: "Resume", run: () => store.resume() },
+    running &&
+      phase !== "paused" && { name: "Pause after this step", keys: "Alt+P", run: () => store.pause() },
+    phase === "paused" && { name: "Resume", keys: "Alt+P", run: () => store.resume() },
     running && { name: "Stop", run: () => store.stop() },
-    !running && lastPrompt !== undefined && { name: "Retry the last prompt", run: () => store.retry() },
+    !running &&
+      lastPrompt !== undefined && {
+        name: "Retry the last prompt",
+        detail: "without the history",
+        run: () => store.retry(),
+      },
     !running && { name: "New chat", detail: "in this session", run: () => store.newChat() },
     !running && { name: "Compact the context", detail: "/compact", run: () => store.say("/compact") },
     {

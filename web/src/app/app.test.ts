@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Me, SessionRow } from "../protocol/api";
 import type { Step } from "../state/item";
 import { SessionList } from "../state/session-list";
@@ -79,6 +79,22 @@ test("the palette begins with an action that changes nothing", () => {
     } as unknown as Parameters<typeof pageActions>[0])[0]?.name;
   expect(first(undefined)).toBe("New session");
   expect(first({ name: "guest", operate: false, decide: true })).toBe("List and search sessions");
+});
+
+test("the palette also finds the sessions that are not open here", () => {
+  const store = { id: "a", snapshot: () => ({ transcript: emptyTranscript }) } as unknown as SessionStore;
+  const rows = ["a", "b"].map((id) => ({ sessionId: id, title: `task ${id}`, host: "web1" }) as SessionRow);
+  const list = new SessionList();
+  vi.spyOn(list, "snapshot").mockReturnValue({ rows, problem: undefined });
+  const show = vi.fn();
+  const actions = pageActions({
+    tabs: { open: [store], active: undefined },
+    sessionList: list,
+    sessions: { show },
+  } as unknown as Parameters<typeof pageActions>[0]);
+  expect(findActions(actions, "task").map(({ name }) => name)).toEqual(["Open task b"]);
+  findActions(actions, "task b")[0]?.run();
+  expect(show).toHaveBeenCalledWith("b");
 });
 
 test("a session uses its terminal if a tool or a person does, or if it has several hosts instead", () => {

@@ -131,11 +131,11 @@ export function Toolbar({ store, view, done }: Props) {
           <button
             type="button"
             className="act retry"
-            title="Retry the last prompt"
+            title="Send the last prompt again, without the history of the session"
             disabled={!online}
             onClick={() => act(() => store.retry())}
           >
-            <Icon name="retry" /> <span className="word">Retry</span>
+            <Icon name="retry" /> <span className="word">Retry without history</span>
           </button>
         )}
         {!running && (
