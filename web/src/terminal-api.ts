@@ -27,6 +27,8 @@ export interface TerminalPaneProps {
   fontSize: number;
   /** Called when the user sends selected text to the model. */
   onSelectionToModel(text: string): void;
+  /** Gives the focus to the prompt; undefined if the terminal hides it. */
+  onLeave?: (() => void) | undefined;
   ref?: Ref<TerminalHandle>;
 }
 

@@ -66,6 +66,8 @@ test("F1 and Alt+T work in the terminal, and a hidden terminal gives the focus t
   await expect(person.prompt).toBeFocused();
   await page.keyboard.press("Alt+t");
   await person.sees(/echo kept-on\s*$/);
+  await page.keyboard.type("-and-on");
+  await person.sees("echo kept-on-and-on");
 });
 
 test("a touch screen is told of no keys, and a long line of code ends in a shadow", async ({

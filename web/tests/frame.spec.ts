@@ -130,6 +130,67 @@ test("sessions are renamed, pinned and found by their content", async ({ page, s
   await expect(rows.getByRole("button", { name: /The journal/ }).first()).toBeFocused();
 });
 
+test("Back shows the earlier session, and keeps the tabs", async ({ page, serve }) => {
+  const server = await serve({ script: { first: [say("One.")], second: [say("Two.")] } });
+  const person = await visit(page, server);
+  const begin = async (task: string, answer: string) => {
+    await page.keyboard.press("Alt+n");
+    await person.button("Start session").click();
+    await person.says(task);
+    await expect(person.conversation).toContainText(answer);
+  };
+  await begin("first", "One.");
+  await begin("second", "Two.");
+  await page.goBack();
+  await expect(person.conversation).toContainText("One.");
+  await expect(person.tabs).toHaveCount(2);
+  await page.goForward();
+  await expect(person.conversation).toContainText("Two.");
+  await page.goBack();
+  await page.goBack();
+  await expect(page.getByRole("textbox", { name: "Task for a new session" })).toBeVisible();
+  await expect(person.tabs).toHaveCount(2);
+});
+
+test("a list that a narrow window closed returns in a wide one", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await page.keyboard.press("Alt+s");
+  const list = page.getByRole("navigation", { name: "Sessions" });
+  await expect(list).toBeVisible();
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await expect(list).toHaveCount(0);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await expect(list).toBeVisible();
+  await person.button("Close list").click();
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await expect(list).toHaveCount(0);
+});
+
+test("a guest is told that nobody has opened the terminal, and sees it later", async ({
+  page,
+  browser,
+  serve,
+}) => {
+  const server = await serve({});
+  const id = await server.session();
+  const person = await visit(page, server, id, "unused");
+  const link = await server.request("POST", "/api/links", { access: "read" });
+  const { path } = (await link.json()) as { path: string };
+  const other = await (await browser.newContext()).newPage();
+  await other.goto(`${server.url}${path}`);
+  await other.goto(`${server.url}/#/s/${id}`);
+  await other.getByRole("button", { name: "Terminal" }).click();
+  const terminal = other.getByRole("region", { name: "Terminal" });
+  await expect(terminal).toContainText("Nobody has opened the terminal");
+  await expect(other.getByRole("alert")).toHaveCount(0);
+  await page.keyboard.press("Alt+t");
+  await person.sees("here:");
+  await terminal.getByRole("button", { name: "Look again" }).click();
+  await expect(terminal).toContainText("here:");
+});
+
 test("a session is listed as soon as it is opened, and by its first prompt", async ({ page, serve }) => {
   const server = await serve({ script: { hello: [say("Hello.")] } });
   const person = await visit(page, server);

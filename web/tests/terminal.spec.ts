@@ -114,9 +114,14 @@ test("the focus leaves the terminal by keys, and Tab reaches the shell", async (
   await page.keyboard.press("Tab");
   await expect(terminal).toBeFocused();
   await page.keyboard.press("Control+Shift+Enter");
-  await expect(page.locator(".terminal-bar button").first()).toBeFocused();
-  await page.keyboard.press("Tab");
-  await expect(terminal).not.toBeFocused();
+  await expect(person.prompt).toBeFocused();
+  await terminal.focus();
+  await page.keyboard.type("x");
+  const release = person.button("Return control");
+  await release.focus();
+  await page.keyboard.press("Enter");
+  await expect(release).toHaveCount(0);
+  await expect(person.prompt).toBeFocused();
 });
 
 test("the shell has the size of the terminal on the page and follows its changes", async ({

@@ -9,7 +9,7 @@ import type { CommandActions } from "../text/command-actions";
 import { neutralizeLine } from "../text/neutralize";
 import { Dialogs } from "./Dialogs";
 import { ErrorBoundary } from "./ErrorBoundary";
-import { useMedia, useSessionPart } from "./hooks";
+import { useLatest, useMedia, useSessionPart } from "./hooks";
 import { Icon } from "./icons";
 import { useTitle, useWaiting } from "./list-hooks";
 import { MeContext, useFetchedMe } from "./me";
@@ -18,7 +18,7 @@ import { usePreferences } from "./preferences";
 import { Sidebar } from "./Sidebar";
 import { SplitPane } from "./SplitPane";
 import { TabStrip } from "./TabStrip";
-import { TerminalSide, terminals, withTerminal } from "./TerminalSide";
+import { focusTerminal, TerminalSide, terminals, withTerminal } from "./TerminalSide";
 import { useLeftName, useTerminalUse } from "./terminal-use";
 import { useTheme } from "./theme";
 import { Welcome } from "./Welcome";
@@ -48,17 +48,13 @@ export function App({ sessions, sessionList }: Props) {
   const narrow = useMedia(NARROW);
   const low = useMedia(LOW);
   const tight = useMedia(TIGHT);
-  const [listed, setListed] = useState(() => tabs.open.length === 0 && !matchMedia(TIGHT).matches);
+  const [listed, setListed] = useSessionListShown(tight, tabs.open.length === 0);
   /** Number of times that the user asked for the list, which then takes the focus. */
   const [listAsked, setListAsked] = useState(0);
   const askForList = () => {
     setListed(true);
     setListAsked((before) => before + 1);
   };
-  // A list that becomes an overlay, as on a tablet that is turned, would cover the conversation.
-  useEffect(() => {
-    if (tight) setListed(false);
-  }, [tight]);
   const [dialog, setDialog] = useState<OpenDialog>();
   const [half, setHalf] = useState<"left" | "right">("right");
   /** Session that the user just opened or loaded, which takes the focus once. */
@@ -75,15 +71,26 @@ export function App({ sessions, sessionList }: Props) {
   const terminalWanted = seen.current;
   const mayOperate = me === undefined || me.operate;
   const connect = () => setDialog("connect");
+  const leaveTerminal = () => {
+    const { activeElement } = document;
+    if (!(activeElement instanceof HTMLElement && activeElement.closest(".terminal-side"))) return;
+    activeElement.blur();
+    // On a touch screen, the focus would open the keyboard.
+    if (!matchMedia(TOUCH).matches) setEntered(active?.id);
+  };
+  const terminalShown = narrow ? half === "left" : !terminalHidden;
   const toggleTerminal = () => {
     // A hidden terminal loses the focus, which then goes to the prompt.
-    const { activeElement } = document;
-    if (activeElement instanceof HTMLElement && activeElement.closest(".terminal-side")) {
-      activeElement.blur();
-      setEntered(active?.id);
-    }
-    if (narrow) setHalf(half === "left" ? "right" : "left");
-    else set.setTerminalHidden(!terminalHidden);
+    leaveTerminal();
+    if (narrow) setHalf(terminalShown ? "right" : "left");
+    else set.setTerminalHidden(terminalShown);
+  };
+  /** The same by a key: a terminal that appears gets the next keys. */
+  const toggleTerminalByKey = () => {
+    // Several hosts have a table instead.
+    const hasOne = active?.snapshot().transcript.facts?.host.includes(",") === false;
+    if (hasOne && !terminalShown && mayOperate) focusTerminal(active.id);
+    toggleTerminal();
   };
   const begin = (id: string, task: string) => {
     enter(id);
@@ -99,7 +106,13 @@ export function App({ sessions, sessionList }: Props) {
     open: (wanted) => (mayOperate || wanted !== "connect") && setDialog(wanted),
     // A list that is open without the focus gets it first.
     list: () => (listed && document.activeElement?.closest(".sidebar") ? setListed(false) : askForList()),
-    toggleTerminal,
+    toggleTerminal: toggleTerminalByKey,
+    pause: () => {
+      const phase = active?.snapshot().transcript.phase;
+      if (!mayOperate || phase === undefined || phase === "idle" || phase === "stopping") return;
+      if (phase === "paused") active?.resume();
+      else active?.pause();
+    },
   });
   const commands = useMemo<CommandActions | undefined>(() => {
     if (!active) return undefined;
@@ -166,7 +179,7 @@ export function App({ sessions, sessionList }: Props) {
             <button
               type="button"
               className="terminal-button"
-              aria-pressed={narrow ? half === "left" : !terminalHidden}
+              aria-pressed={terminalShown}
               title="Show or hide the terminal (Alt+T)"
               onClick={toggleTerminal}
             >
@@ -224,7 +237,13 @@ export function App({ sessions, sessionList }: Props) {
               only={narrow ? half : terminalHidden ? "right" : undefined}
               left={
                 terminalWanted && (
-                  <TerminalSide open={open} active={active} theme={theme} fontSize={preferences.fontSize} />
+                  <TerminalSide
+                    open={open}
+                    active={active}
+                    theme={theme}
+                    fontSize={preferences.fontSize}
+                    leave={narrow ? undefined : leaveTerminal}
+                  />
                 )
               }
               right={
@@ -279,13 +298,29 @@ export function App({ sessions, sessionList }: Props) {
                 enter(id);
               }}
               list={askForList}
-              toggleTerminal={toggleTerminal}
+              toggleTerminal={toggleTerminalByKey}
             />
           </ErrorBoundary>
         )}
       </div>
     </MeContext>
   );
+}
+
+/**
+ * True if the list of sessions is shown. A list that becomes an overlay, as on a tablet that is turned, would cover the
+ * conversation; it returns when there is room for it again.
+ */
+function useSessionListShown(tight: boolean, atFirst: boolean): [boolean, (shown: boolean) => void] {
+  const [shown, setShown] = useState(atFirst && !tight);
+  const latest = useLatest(shown);
+  const returns = useRef(false);
+  useEffect(() => {
+    if (tight) returns.current = latest.current;
+    setShown(!tight && (returns.current || latest.current));
+    if (!tight) returns.current = false;
+  }, [tight, latest]);
+  return [shown, setShown];
 }
 
 /** Badge for pending approvals and prompts in the hidden half of the page. */

@@ -22,14 +22,27 @@ export function withTerminal(id: string, act: (terminal: TerminalHandle) => void
   else awaited.set(id, act);
 }
 
+/** Gives the focus to a session's terminal once it is shown, unless the user has gone elsewhere by then. */
+export function focusTerminal(id: string): void {
+  const { activeElement } = document;
+  // Keys that follow are meant for the terminal, and not for the prompt.
+  if (activeElement instanceof HTMLElement) activeElement.blur();
+  withTerminal(id, (terminal) => {
+    const stays = () => document.activeElement === document.body;
+    requestAnimationFrame(() => stays() && terminal.focus());
+  });
+}
+
 interface Props {
   open: readonly SessionStore[];
   active: SessionStore | undefined;
   theme: Theme;
   fontSize: number;
+  /** Gives the focus to the prompt; undefined if the terminal hides it. */
+  leave: (() => void) | undefined;
 }
 
-export function TerminalSide({ open, active, theme, fontSize }: Props) {
+export function TerminalSide({ open, active, theme, fontSize, leave }: Props) {
   return (
     <section className="terminal-side" aria-label="Terminal">
       {open.map((store) => (
@@ -39,7 +52,7 @@ export function TerminalSide({ open, active, theme, fontSize }: Props) {
           inert={store !== active}
         >
           <ErrorBoundary what="The terminal">
-            <TerminalSlot store={store} theme={theme} fontSize={fontSize} />
+            <TerminalSlot store={store} theme={theme} fontSize={fontSize} leave={leave} />
           </ErrorBoundary>
         </div>
       ))}
@@ -47,7 +60,9 @@ export function TerminalSide({ open, active, theme, fontSize }: Props) {
   );
 }
 
-function TerminalSlot({ store, theme, fontSize }: { store: SessionStore; theme: Theme; fontSize: number }) {
+type SlotProps = Pick<Props, "theme" | "fontSize" | "leave"> & { store: SessionStore };
+
+function TerminalSlot({ store, theme, fontSize, leave }: SlotProps) {
   const several = useSessionPart(store, (view) => view.transcript.facts?.host.includes(",") ?? false);
   const loaded = useLazyPart(lazyTerminal, !several);
   const ref: RefCallback<TerminalHandle> = useCallback(
@@ -80,6 +95,7 @@ function TerminalSlot({ store, theme, fontSize }: { store: SessionStore; theme: 
       theme={theme}
       fontSize={fontSize}
       onSelectionToModel={toModel}
+      onLeave={leave}
     />
   );
 }

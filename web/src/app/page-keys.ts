@@ -10,10 +10,13 @@ interface Actions {
   open(dialog: OpenDialog): void;
   list(): void;
   toggleTerminal(): void;
+  /** Pauses the turn, or resumes it. */
+  pause(): void;
 }
 
 /** Maps keys with modifiers to actions. */
-function actionOf(event: KeyboardEvent, { open, list, toggleTerminal }: Actions): (() => void) | undefined {
+function actionOf(event: KeyboardEvent, actions: Actions): (() => void) | undefined {
+  const { open, list, pause, toggleTerminal } = actions;
   const everywhere = pageKeyInTerminal(event);
   if (everywhere) return everywhere === "palette" ? () => open("palette") : toggleTerminal;
   const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event;
@@ -22,7 +25,7 @@ function actionOf(event: KeyboardEvent, { open, list, toggleTerminal }: Actions)
   if (command && key === ",") return () => open("settings");
   if (altKey && !ctrlKey && !metaKey) {
     // With Alt, some keyboards give other letters, so the position of the key counts.
-    return { KeyN: () => open("connect"), KeyS: list }[event.code];
+    return { KeyN: () => open("connect"), KeyS: list, KeyP: pause }[event.code];
   }
   const writes =
     target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");

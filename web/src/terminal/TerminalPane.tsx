@@ -2,7 +2,7 @@
 import "@xterm/xterm/css/xterm.css";
 import "./terminal.css";
 import { useContext, useEffect, useImperativeHandle, useRef, useState } from "react";
-import { useMedia } from "../app/hooks";
+import { useLatest, useMedia } from "../app/hooks";
 import { isOrAre, MeContext, useName } from "../app/me";
 import type { TerminalHandle, TerminalPaneProps } from "../terminal-api";
 import { neutralize, neutralizeLine } from "../text/neutralize";
@@ -15,7 +15,8 @@ import { TerminalSession, type TerminalStatus } from "./terminal-session";
 const TOUCH = "(pointer: coarse), (max-width: 760px)";
 const DISCONNECTED: TerminalStatus = { connected: false };
 
-export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }: TerminalPaneProps) {
+export function TerminalPane(props: TerminalPaneProps) {
+  const { link, theme, fontSize, onSelectionToModel, onLeave, ref } = props;
   const place = useRef<HTMLDivElement>(null);
   const bar = useRef<HTMLElement>(null);
   const [attached, setAttached] = useState<TerminalSession>();
@@ -26,6 +27,7 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
   const me = useContext(MeContext);
   const watching = me !== undefined && !me.operate;
   const first = useRef({ theme, watching });
+  const latestLeave = useLatest(onLeave);
 
   useEffect(() => {
     if (!place.current) return;
@@ -37,14 +39,17 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
       first.current.watching,
     );
     made.onSearch = () => setSearching(true);
-    made.onLeave = () => bar.current?.querySelector("button")?.focus();
+    made.onLeave = () => {
+      if (latestLeave.current) latestLeave.current();
+      else bar.current?.querySelector("button")?.focus();
+    };
     setAttached(made);
     return () => {
       setAttached(undefined);
       setTerminalStatus(DISCONNECTED);
       made.dispose();
     };
-  }, [link]);
+  }, [link, latestLeave]);
 
   useEffect(() => {
     first.current = { theme, watching };
@@ -68,10 +73,15 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
     [attached],
   );
 
-  const { asking, ended, holder, problem, selection, hint, connected, ctrl } = terminalStatus;
+  const { asking, ended, holder, problem, unopened, selection, hint, connected, ctrl } = terminalStatus;
   const close = () => {
     setSearching(false);
     attached?.focus();
+  };
+  // The button goes, and another key in the terminal would take the control again.
+  const release = () => {
+    attached?.release();
+    onLeave?.();
   };
   return (
     <div className="terminal">
@@ -92,6 +102,14 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
           </button>
         </div>
       )}
+      {connected && unopened && (
+        <div className="terminal-problem" role="status">
+          <p>Nobody has opened the terminal of this session yet.</p>
+          <button type="button" onClick={() => attached?.again()}>
+            Look again
+          </button>
+        </div>
+      )}
       {asking && <ConfirmInput asking={asking} />}
       <footer className="terminal-bar" ref={bar}>
         <span className="terminal-state" role="status">
@@ -104,7 +122,7 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
           {hint && <span className="terminal-hint">{neutralizeLine(hint)}</span>}
         </span>
         {holder !== undefined && !watching && (
-          <button type="button" onClick={() => attached?.release()} title="Return control to the agent">
+          <button type="button" onClick={release} title="Return control to the agent">
             Return control
           </button>
         )}

@@ -42,6 +42,11 @@ export class FlowControl {
     this.phase = "idle";
   }
 
+  /** True while a requested snapshot has not arrived. */
+  get waitsForSnapshot(): boolean {
+    return this.phase === "asked";
+  }
+
   /** True if new output should be drawn; a snapshot of the screen replaces skipped output. */
   takes(reset: boolean): boolean {
     if (this.phase === "asked" && reset) this.phase = "live";

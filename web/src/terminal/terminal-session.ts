@@ -26,6 +26,8 @@ export interface TerminalStatus {
   ended?: string;
   /** Reason why there is no terminal. */
   problem?: string;
+  /** True if nobody has opened the terminal, which a user who only watches cannot do. */
+  unopened?: boolean;
   /** User who controls the terminal while the agent waits. */
   holder?: string;
   /** True if text is selected. */
@@ -68,8 +70,8 @@ export class TerminalSession {
       ask: (first) =>
         this.link.send({
           type: "terminal.attach",
-          ...(first && !this.watching && { ...this.screen.room(), messageId: TERMINAL_SIZE }),
-          ...(first && { scrollback: SCROLLBACK_ROWS }),
+          ...(first && !this.watching && this.screen.room()),
+          ...(first && { messageId: TERMINAL_SIZE, scrollback: SCROLLBACK_ROWS }),
         }),
     });
     term.onData((data) => this.typeKey(data));
@@ -124,12 +126,11 @@ export class TerminalSession {
 
   release(): void {
     this.link.send({ type: "terminal.release" });
-    this.focus();
   }
 
   /** Opens a new shell after one has ended. */
   again(): void {
-    this.show({ ended: undefined, problem: undefined });
+    this.show({ ended: undefined, problem: undefined, unopened: false });
     this.flow.connected();
     this.focus();
   }
@@ -156,7 +157,7 @@ export class TerminalSession {
     const open = state === "open";
     if (open === this.connected) return;
     this.connected = open;
-    this.show({ connected: open, problem: undefined, holder: undefined });
+    this.show({ connected: open, problem: undefined, unopened: false, holder: undefined });
     if (open) this.flow.connected();
     else this.flow.lost();
   }
@@ -164,14 +165,20 @@ export class TerminalSession {
   private onMessage(message: ServerMessage): void {
     if (message.type === "terminal.output") this.onOutput(message);
     else if (message.type === "terminal.control") this.show({ holder: message.holder });
-    else if (message.type === "error" && message.code === "no_terminal")
-      this.show({ problem: message.message });
+    else if (message.type === "error") this.onError(message);
+  }
+
+  private onError({ code, replyTo, message }: Extract<ServerMessage, { type: "error" }>): void {
+    if (code === "no_terminal") this.show({ problem: message });
+    const isRefused = replyTo === TERMINAL_SIZE && code?.startsWith("forbidden");
+    // An open terminal refuses only another size.
+    if (isRefused && this.flow.waitsForSnapshot) this.show({ unopened: true });
   }
 
   private onOutput({ data = "", reset = false, cols, rows, ended }: Output): void {
     if (!this.flow.takes(reset)) return;
     const { term } = this.screen;
-    if (reset) this.show({ ended: undefined, problem: undefined });
+    if (reset) this.show({ ended: undefined, problem: undefined, unopened: false });
     if (reset) this.ended = false;
     if (cols && rows && (cols !== term.cols || rows !== term.rows)) {
       // Resize in order: earlier output was drawn for the old size.
