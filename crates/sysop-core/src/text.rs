@@ -2,11 +2,12 @@
 //!
 //! There are two views of the same text. For users, [`neutralize`] makes characters visible that a terminal would obey
 //! or hide. For models, [`strip_controls`] removes the sequences that a terminal obeys, and keeps every character that
-//! the terminal would print. [`strip_controls`] never erases or overwrites text: if a program prints text and then
-//! wipes it, the result still contains that text. Users who are shown the result of [`strip_controls`] see the same
-//! text as the model.
+//! the terminal would print. It never erases or overwrites text, so a file with carriage returns keeps all its lines.
 //!
-//! This module never obeys a sequence: it moves no cursor and sends no reply. [`StyleRuns`] can keep the colors.
+//! The output of programs goes through [`split_styles`] instead, where text after a carriage return overwrites the line.
+//! Users and models get the same result: text that a program prints and then overwrites is in neither view.
+//!
+//! This module obeys no other sequence: it moves no cursor and sends no reply. [`StyleRuns`] can keep the colors.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -172,20 +173,33 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len());
     out.push_str(&text[..first]);
-    let mut stripper = Stripper::new();
+    let mut stripper = Stripper::keeping_all();
     stripper.push_onto(&text[first..], &mut out);
     stripper.finish_onto(&mut out);
     Cow::Owned(out)
 }
 
-/// Returns the result of [`strip_controls`], together with the colors and attributes of that text.
+/// Removes escape sequences and control characters from the output of a program, and returns the rest with its colors and
+/// attributes.
+///
+/// Unlike in [`strip_controls`], text after a carriage return overwrites the line from its start, as on a terminal, and
+/// the sequence EL (erase in line) erases what the new text does not cover. Each character counts as one cell. A line that
+/// is erased and not written again keeps its text.
+///
+/// ```
+/// use sysop_core::text::split_styles;
+///
+/// assert_eq!(split_styles("copied 8%\rcopied 95%\r\x1b[Kdone\r\n").0, "done\n");
+/// ```
 pub fn split_styles(text: &str) -> (Cow<'_, str>, StyleRuns) {
     if first_match(text, is_shown).is_none() {
         return (Cow::Borrowed(text), StyleRuns::default());
     }
     let mut stripper = Stripper::with_styles();
-    let (mut plain, mut styles) = stripper.push_styled(text);
+    let mut plain = String::with_capacity(text.len());
+    stripper.push_onto(text, &mut plain);
     stripper.finish_onto(&mut plain);
+    let mut styles = stripper.take_styles();
     styles.begin(plain.len(), TextStyle::default());
     (Cow::Owned(plain), styles)
 }

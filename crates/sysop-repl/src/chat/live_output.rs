@@ -31,8 +31,8 @@ pub(super) struct LiveOutput {
     title: &'static str,
     /// True if the panel has a top, but no bottom yet.
     open: bool,
-    /// Strips control sequences in such a way that the user sees the same text as the model, including lines that are
-    /// overwritten on a terminal.
+    /// Strips control sequences in such a way that the user sees the same text as the model: the last state of lines that
+    /// are overwritten.
     stripper: Stripper,
     line: TextRow,
     line_bytes: usize,
@@ -146,7 +146,7 @@ impl LiveOutput {
         if more > 0 {
             return Some(format!("{more} more rows"));
         }
-        let line = self.line.text();
+        let line = self.line.text() + &self.stripper.unfinished_line();
         let line = line.trim();
         (!line.is_empty()).then(|| line.to_owned())
     }
@@ -154,8 +154,8 @@ impl LiveOutput {
     /// Returns the remaining rows of the panel. `rest` says where the omitted rows are, if the call has ended.
     pub(super) fn finish(mut self, panel: Panel, rest: Option<&str>) -> Vec<TextRow> {
         self.panel = panel;
-        let incomplete = self.stripper.finish();
-        let mut out = self.push_styled(&incomplete, &StyleRuns::default());
+        let (incomplete, styles) = self.stripper.finish_styled();
+        let mut out = self.push_styled(&incomplete, &styles);
         let mut rows = Vec::new();
         if !self.line.spans.is_empty() {
             self.end_line(&mut rows);
