@@ -86,6 +86,7 @@ impl Outbox {
 fn what(message: &ClientMessage) -> &'static str {
     match message {
         ClientMessage::UserMessage { .. } => "your last message",
+        ClientMessage::WithdrawPrompt { .. } => "your request to take back a message",
         ClientMessage::ApprovalDecision { .. } => "your decision",
         ClientMessage::ApprovalPreview { .. } => "your preview request",
         ClientMessage::Direct { .. } => "your command",

@@ -337,6 +337,7 @@ impl Session {
         self.end_auto_if_reached(&mut out);
         match input {
             Input::Prompt { text, images, by } => self.on_prompt(&mut out, text, images, by),
+            Input::WithdrawPrompt { text, by } => self.on_withdraw_prompt(&mut out, text, by),
             Input::Direct { tool, arguments, origin, by } => {
                 self.on_direct(&mut out, DirectCall { tool, arguments, origin, by });
             }
@@ -438,6 +439,12 @@ impl Session {
             }
         }
         self.start_turn(out, prompt, Origin::Model);
+    }
+
+    fn on_withdraw_prompt(&mut self, out: &mut Output, text: String, by: Option<String>) {
+        if self.state.queued_at(&text, by.as_deref()).is_some() {
+            self.emit(out, Event::PromptWithdrawn { text, by });
+        }
     }
 
     fn start_turn(&mut self, out: &mut Output, prompt: QueuedPrompt, origin: Origin) {

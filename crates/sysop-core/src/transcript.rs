@@ -294,6 +294,7 @@ impl Transcript {
             Event::PromptQueued { text, images, by } => {
                 self.prompt_queued(&prompt_for_display(text, images), by.as_deref());
             }
+            Event::PromptWithdrawn { text, .. } => self.prompt_withdrawn(text),
             Event::TurnStarted { turn, prompt, origin, images, by } => {
                 self.turn_started(*turn, &prompt_for_display(prompt, images), *origin, by.as_deref());
             }

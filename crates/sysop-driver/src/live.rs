@@ -62,6 +62,9 @@ const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 /// Maximum number of model events merged into one batch if they are ready at the same time.
 const READY_EVENTS_MAX: usize = 256;
 
+/// Notice shown if a user takes back a prompt whose turn has begun, or that another user sent.
+const NOT_QUEUED: &str = "that message is no longer queued";
+
 /// Notice shown if a user requests a compaction that would not make the prompt smaller.
 const NOTHING_TO_COMPACT: &str = "nothing to compact: the context is short already";
 
@@ -688,6 +691,7 @@ fn unheeded_notice(input: &Input, activity: Activity) -> Option<&'static str> {
     let notices = [
         (prompt, QUEUE_IS_FULL),
         (compact, NOTHING_TO_COMPACT),
+        (matches!(input, Input::WithdrawPrompt { .. }), NOT_QUEUED),
         (matches!(input, Input::StopJob { .. }), jobs::NO_SUCH_JOB),
         (matches!(input, Input::Background), jobs::NO_COMMAND),
     ];

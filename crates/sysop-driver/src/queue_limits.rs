@@ -35,6 +35,7 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
     matches!(
         input,
         Input::Prompt { .. }
+            | Input::WithdrawPrompt { .. }
             | Input::Direct { .. }
             | Input::Decision { .. }
             | Input::PreviewCommand { .. }

@@ -83,6 +83,7 @@ pub(crate) async fn handle_message(
             check_queue_capacity(inner, session_ref).await?;
         }
         ClientMessage::Cancel { .. }
+        | ClientMessage::WithdrawPrompt { .. }
         | ClientMessage::ApprovalPreview { .. }
         | ClientMessage::Direct { .. }
         | ClientMessage::Configure { .. }
@@ -317,6 +318,7 @@ pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
         }
         ClientMessage::Direct { origin: DirectOrigin::Routine | DirectOrigin::Plan, .. }
         | ClientMessage::UserMessage { .. }
+        | ClientMessage::WithdrawPrompt { .. }
         | ClientMessage::ToolResult(_)
         | ClientMessage::ToolOutput { .. }
         | ClientMessage::Cancel { .. }

@@ -172,9 +172,11 @@ fn session_routes() -> Vec<Route> {
 fn message_routes() -> Vec<Route> {
     vec![
         message(session!("/messages"), "user.message", "Send a prompt"),
+        message(session!("/messages/withdraw"), "prompt.withdraw", "Take back a queued prompt"),
         message(session!("/tool-results"), "tool.result", "Send the result of a call that this client ran"),
         message(session!("/tool-outputs"), "tool.output", "Send more output of a call that this client runs"),
         message(session!("/decisions"), "approval.decision", "Answer an approval"),
+        message(session!("/previews"), "approval.preview", "Ask for the preview of an edited command"),
         message(session!("/questions"), "question.answer", "Answer a program's question"),
         message(session!("/direct"), "direct", "Run one tool call without a model"),
         message(session!("/configure"), "configure", "Change the session's configuration"),
@@ -184,6 +186,8 @@ fn message_routes() -> Vec<Route> {
         message(session!("/retry"), "retry", "Retry the last prompt with an empty history"),
         message(session!("/clear"), "clear", "Clear the history"),
         message(session!("/compact"), "compact", "Replace older messages with a summary"),
+        message(session!("/background"), "tool.background", "Move the running command to the background"),
+        message(session!("/jobs/stop"), "job.stop", "Stop a background job"),
         message(session!("/terminal/input"), "terminal.input", "Type into the live terminal"),
         message(session!("/terminal/resize"), "terminal.resize", "Resize the live terminal"),
         message(session!("/terminal/release"), "terminal.release", "Return the live terminal to the agent"),
@@ -236,7 +240,7 @@ where
 
 /// A route whose body is a client message of this type, without its `type` field.
 fn message(path: &'static str, kind: &'static str, summary: &'static str) -> Route {
-    let decides = matches!(kind, "approval.decision" | "question.answer" | "configure");
+    let decides = matches!(kind, "approval.decision" | "approval.preview" | "question.answer" | "configure");
     let scope = if decides { Scope::Answer } else { Operate };
     let handler =
         move |state: State<SharedServer>,

@@ -528,6 +528,7 @@ impl App {
                 self.queued.push(text.clone());
                 self.take_back(text);
             }
+            Event::PromptWithdrawn { text, .. } => self.prompt_withdrawn(text),
             Event::StepStarted { .. } => self.returned.clear(),
             Event::TurnStarted { prompt, .. } => {
                 for queued in [&mut self.queued, &mut self.own_queued] {
@@ -565,6 +566,22 @@ impl App {
             (Some((PendingAck::Turn, _)), Event::TurnStarted { .. } | Event::PromptQueued { .. })
             | (Some((PendingAck::Event, _)), _) => self.pending_ack = None,
             (Some((PendingAck::Turn, _)) | None, _) => {}
+        }
+    }
+
+    /// Drops the newest queued prompt with this text. If it was written in this front end, it returns to the composer.
+    fn prompt_withdrawn(&mut self, prompt: &str) {
+        let take = |queued: &mut Vec<String>| {
+            let at = queued.iter().rposition(|text| text == prompt)?;
+            Some(queued.remove(at))
+        };
+        take(&mut self.queued);
+        if let Some(mut text) = take(&mut self.own_queued).filter(|_| !self.is_replaying()) {
+            let composer = self.composer_mut();
+            if !composer.is_empty() {
+                text = format!("{text}\n{}", composer.take());
+            }
+            composer.set(&text);
         }
     }
 

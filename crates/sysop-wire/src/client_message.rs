@@ -107,6 +107,16 @@ pub enum ClientMessage {
         /// The command as edited so far. It does not run.
         command: String,
     },
+    /// Takes back a prompt of the sender that is still queued; the newest one with this text. The answer is
+    /// `prompt.withdrawn`.
+    #[serde(rename = "prompt.withdraw")]
+    WithdrawPrompt {
+        /// Session and message ids.
+        #[serde(flatten)]
+        envelope: Envelope,
+        /// Text of the prompt, as in `prompt.queued`.
+        content: String,
+    },
     /// Moves the running command to the background.
     #[serde(rename = "tool.background")]
     Background {
@@ -552,6 +562,7 @@ impl ClientMessage {
                 Self::ApprovalPreview { envelope, tool_call_id: call.clone(), command: command.clone() }
             }
             Input::Cancel => Self::Cancel { envelope },
+            Input::WithdrawPrompt { text, .. } => Self::WithdrawPrompt { envelope, content: text.clone() },
             Input::Pause => Self::Pause { envelope },
             Input::Resume => Self::Resume { envelope },
             Input::Retry => Self::Retry { envelope },
@@ -579,6 +590,7 @@ impl ClientMessage {
             | Self::ToolResult(ToolResult { envelope, .. })
             | Self::UserMessage { envelope, .. }
             | Self::ToolOutput { envelope, .. }
+            | Self::WithdrawPrompt { envelope, .. }
             | Self::Cancel { envelope }
             | Self::ApprovalDecision { envelope, .. }
             | Self::ApprovalPreview { envelope, .. }
@@ -642,6 +654,9 @@ impl ClientMessage {
                 vec![Input::PreviewCommand { call: tool_call_id.clone(), command: command.clone() }]
             }
             Self::Cancel { .. } => vec![Input::Cancel],
+            Self::WithdrawPrompt { content, .. } => {
+                vec![Input::WithdrawPrompt { text: content.clone(), by: Some(by.to_owned()) }]
+            }
             Self::Pause { .. } => vec![Input::Pause],
             Self::Resume { .. } => vec![Input::Resume],
             Self::Retry { .. } => vec![Input::Retry],

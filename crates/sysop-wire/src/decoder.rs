@@ -153,6 +153,9 @@ impl Decoder {
                 let images = images.into_iter().map(Into::into).collect();
                 Event::PromptQueued { text: content, images, by }
             }
+            ServerMessage::PromptWithdrawn { content, by, .. } => {
+                Event::PromptWithdrawn { text: content, by }
+            }
             created @ ServerMessage::SessionCreated { .. } => session_opened(created)?,
             configured @ ServerMessage::Configured { .. } => {
                 let reached = match &configured {

@@ -173,6 +173,7 @@ impl Encoder {
             Event::SessionOpened { spec, opened_by } => self.fold_opened(spec, opened_by.as_ref()),
             Event::Configured { change, .. } => self.fold_change(change),
             Event::PromptQueued { .. } => now.queued += 1,
+            Event::PromptWithdrawn { .. } => now.queued = now.queued.saturating_sub(1),
             Event::TurnStarted { turn, prompt, .. } => self.fold_turn_started(*turn, prompt.is_empty()),
             Event::StepStarted { step } => {
                 (self.active, now.state) = (SessionState::Thinking, SessionState::Thinking);
@@ -301,6 +302,10 @@ impl Encoder {
             Event::PromptQueued { text, images, by } => {
                 let (content, images) = (text.clone(), images.iter().map(PromptImage::from).collect());
                 vec![ServerMessage::PromptQueued { session_id, position, content, images, by: by.clone() }]
+            }
+            Event::PromptWithdrawn { text, by } => {
+                let (content, by) = (text.clone(), by.clone());
+                vec![ServerMessage::PromptWithdrawn { session_id, position, content, by }]
             }
             Event::Configured { change, reached } => {
                 vec![configured(session_id, position, change, reached.clone())]

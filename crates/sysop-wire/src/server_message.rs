@@ -140,6 +140,20 @@ pub enum ServerMessage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
+    /// A queued prompt left the queue, because its sender took it back: the newest one with this text and sender.
+    #[serde(rename = "prompt.withdrawn")]
+    PromptWithdrawn {
+        /// Session to which the message belongs.
+        session_id: SessionId,
+        /// Position of this message's event in the log.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// Text of the prompt.
+        content: String,
+        /// Name of the sender's token; absent for the local user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// A turn began with a user's prompt.
     #[serde(rename = "user.message")]
     UserMessage {

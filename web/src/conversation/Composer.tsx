@@ -32,6 +32,8 @@ interface Props {
   pending: readonly Pending[];
   typed: readonly string[];
   queued: readonly string[];
+  /** Those of `queued` that this tab sent and can take back. */
+  ownQueued: readonly string[];
   online: boolean;
   running: boolean;
   /** Uploads a file that is not an image; undefined if that is not allowed. */
@@ -58,6 +60,7 @@ export function Composer(props: Props) {
     pending,
     typed,
     queued,
+    ownQueued,
     online,
     running,
     upload,
@@ -192,6 +195,11 @@ export function Composer(props: Props) {
             // biome-ignore lint/suspicious/noArrayIndexKey: a queue may contain the same text twice
             <li key={`q${at}`}>
               <span className="tag">queued</span> {oneLine(waits)}
+              {ownQueued.includes(waits) && online && (
+                <button type="button" title="Take this message back to edit it" onClick={() => store.withdraw(waits)}>
+                  Edit
+                </button>
+              )}
             </li>
           ))}
           {pending.map(({ messageId, content }) => (

@@ -154,6 +154,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             pending={view.pending}
             typed={view.typed}
             queued={transcript.queued}
+            ownQueued={view.ownQueued}
             online={online}
             running={running}
             upload={drop.choose}

@@ -57,6 +57,7 @@ async function open(): Promise<HTMLTextAreaElement> {
       pending={[]}
       typed={[]}
       queued={[]}
+      ownQueued={[]}
       online
       running={false}
       upload={undefined}

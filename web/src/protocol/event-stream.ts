@@ -7,7 +7,9 @@ import { type Connection, type OpenConnection, parse } from "./transport";
 /** Endpoints of the messages, relative to the session; messages without one cannot be sent over HTTP. */
 const POST_PATHS: Partial<Record<ClientMessage["type"], string>> = {
   "user.message": "/messages",
+  "prompt.withdraw": "/messages/withdraw",
   "approval.decision": "/decisions",
+  "approval.preview": "/previews",
   "question.answer": "/questions",
   direct: "/direct",
   configure: "/configure",
@@ -17,6 +19,8 @@ const POST_PATHS: Partial<Record<ClientMessage["type"], string>> = {
   retry: "/retry",
   clear: "/clear",
   compact: "/compact",
+  "tool.background": "/background",
+  "job.stop": "/jobs/stop",
   "terminal.input": "/terminal/input",
   "terminal.resize": "/terminal/resize",
   "terminal.release": "/terminal/release",

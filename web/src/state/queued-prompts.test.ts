@@ -54,6 +54,17 @@ test("a prompt leaves when its turn begins, and an earlier equal one is not its 
   });
 });
 
+test("a prompt that is taken back is the newest with its text", () => {
+  const again = { content: "two", seq: 8 };
+  const withdrawn: ServerMessage = { type: "prompt.withdrawn", sessionId, seq: 9, content: "two" };
+  const other: ServerMessage = { type: "prompt.withdrawn", sessionId, seq: 10, content: "another tab's" };
+  expect(foldQueued(queue(...waits, again), [withdrawn, other])).toEqual({
+    waiting: waits,
+    held: [],
+    dropped: [again],
+  });
+});
+
 test("a request to cancel drops what was queued before it", () => {
   const later = { content: "four", seq: 8 };
   const messages = [state("paused", 4), state("cancel_asked", 7)];

@@ -1,5 +1,6 @@
 /**
- * Prompts of this tab that wait in the session's queue. A stop empties the queue, and they return to the composer. The
+ * Prompts of this tab that wait in the session's queue. The user can take each one back, and a stop empties the queue;
+ * then they return to the composer. The
  * tab stores them, so that a reload or a lost connection changes nothing.
  */
 import type { QueuedPrompt } from "../protocol/outbox";
@@ -15,7 +16,8 @@ export interface QueuedPrompts {
 }
 
 /**
- * Returns the prompts as they are after these messages, and those that the session dropped for good. As in
+ * Returns the prompts as they are after these messages, and those that the session dropped for good, or that the user
+ * took back. As in
  * `sysop_core::session`, clearing the history does not empty the queue.
  */
 export function foldQueued(
@@ -40,6 +42,11 @@ export function foldQueued(
       if (!again) continue;
       held = held.filter((prompt) => prompt !== again);
       waiting = [...waiting, { ...again, seq: message.seq }];
+    } else if (message.type === "prompt.withdrawn") {
+      const back = waiting.findLast(({ content, seq }) => content === message.content && seq < message.seq);
+      if (!back) continue;
+      waiting = waiting.filter((prompt) => prompt !== back);
+      dropped = [...dropped, back];
     } else if (message.type === "state" && message.event === "cancel_asked") {
       dropped = [...dropped, ...takeBefore(message.seq)];
     } else if (message.type === "assistant.done" && isStop(message.metadata.stopReason)) {

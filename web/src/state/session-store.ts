@@ -45,6 +45,8 @@ export interface SessionView {
   pending: readonly Pending[];
   /** Prompts and commands that wait for the answer to an earlier one, oldest first. */
   typed: readonly string[];
+  /** Texts of the prompts in the session's queue that this tab sent. */
+  ownQueued: readonly string[];
   troubles: readonly ErrorNotice[];
   /** True if this tab requested a stop and the turn has not ended yet. */
   stopping: boolean;
@@ -120,6 +122,7 @@ export class SessionStore {
       caughtUp: false,
       pending: link.pending,
       typed: [],
+      ownQueued: this.queued.waiting.map(({ content }) => content),
       troubles: [],
       stopping: false,
       answered: new Map(),
@@ -236,6 +239,7 @@ export class SessionStore {
     const { waiting, held } = queued;
     if (waiting !== this.queued.waiting || held !== this.queued.held) {
       storage.saveQueued(this.id, [...held, ...waiting]);
+      this.become({ ownQueued: waiting.map(({ content }) => content) });
     }
     this.queued = queued;
   }
@@ -403,6 +407,11 @@ export class SessionStore {
     this.returnTyped();
     this.become({ stopping: true });
     this.sendCommand({ type: "cancel" }, "Cannot stop");
+  }
+
+  /** Asks for a prompt that is still queued. It returns to the draft with the session's answer. */
+  withdraw(content: string): void {
+    this.sendCommand({ type: "prompt.withdraw", content }, "Message not taken back");
   }
 
   /** Moves the running command to the background. */

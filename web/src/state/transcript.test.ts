@@ -522,6 +522,8 @@ describe("what waits", () => {
     const begun = fold(waits, next);
     expect(begun.queued).toEqual(["three"]);
     expect(begun.items.at(-1)).toMatchObject({ id: "prompt-2", text: "two" });
+    const withdrawn = log(...Array(4).fill([]), { type: "prompt.withdrawn", content: "three" });
+    expect(fold(waits, withdrawn).queued).toEqual(["two"]);
     const stopped = fold(waits, log(...Array(4).fill([]), state("stopping", 1)));
     expect(stopped.queued).toEqual([]);
   });

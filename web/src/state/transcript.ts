@@ -219,6 +219,11 @@ class TranscriptBuilder {
       case "prompt.queued":
         next.queued = [...next.queued, message.content];
         return;
+      case "prompt.withdrawn": {
+        const at = next.queued.lastIndexOf(message.content);
+        next.queued = next.queued.filter((_, other) => other !== at);
+        return;
+      }
       case "user.message":
         return this.turnBegins(message.content, message.images, message.by);
       case "assistant.delta":

@@ -342,6 +342,11 @@ pub(super) enum CurrentCall {
 }
 
 impl State {
+    /// Returns the index in the queue of the newest prompt with this text and sender.
+    pub(super) fn queued_at(&self, text: &str, by: Option<&str>) -> Option<usize> {
+        self.queue.iter().rposition(|queued| queued.text == text && queued.by.as_deref() == by)
+    }
+
     pub(super) fn new(spec: Arc<SessionSpec>) -> Self {
         Self {
             keep: spec.max_history_messages,

@@ -104,12 +104,28 @@ impl Transcript {
         }
     }
 
+    /// Changes the notice of the newest queued prompt with this text, which its sender took back.
+    pub(super) fn prompt_withdrawn(&mut self, text: &str) {
+        // Lines that name the images may follow.
+        let is_it = |(_, queued): &(Seq, String)| {
+            queued.strip_prefix(text).is_some_and(|rest| rest.is_empty() || rest.starts_with("\n["))
+        };
+        if let Some((seq, prompt)) = self.queued.iter().rposition(is_it).and_then(|at| self.queued.remove(at))
+        {
+            self.not_sent(seq, &prompt);
+        }
+    }
+
     /// Changes the notices of queued prompts, which a cancel drops.
     pub(super) fn drop_queued(&mut self) {
         for (seq, prompt) in std::mem::take(&mut self.queued) {
-            let notice = Notice { text: format!("not sent: {prompt}"), weight: Severity::Note };
-            self.put(ItemId::Notice(seq), ItemBody::Notice(notice));
+            self.not_sent(seq, &prompt);
         }
+    }
+
+    fn not_sent(&mut self, seq: Seq, prompt: &str) {
+        let notice = Notice { text: format!("not sent: {prompt}"), weight: Severity::Note };
+        self.put(ItemId::Notice(seq), ItemBody::Notice(notice));
     }
 }
 

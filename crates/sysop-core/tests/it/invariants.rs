@@ -57,6 +57,7 @@ enum Symbol {
     Hands,
     Lend,
     Chat,
+    Withdraw,
     Away,
     JobEnd,
     JobStop,
@@ -68,14 +69,15 @@ use Symbol::{
     Allow, AllowSession, Answer, Auto, Away, Blank, Broken, Cancel, Changed, Chat, Clear, Complete,
     ConfigChange as Changes, Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, JobEnd, JobStop, Lend,
     Look, Looked, Never, Nothing, Overflow, Pause, Prompt, Read, Refusal, Reject, RejectStop, Resume, Retry,
-    Routine, SameId, StaleDecision, StaleOutcome, StaleReply, Timer, Two, TypedInput, Undo, Unknown, Written,
+    Routine, SameId, StaleDecision, StaleOutcome, StaleReply, Timer, Two, TypedInput, Undo, Unknown,
+    Withdraw, Written,
 };
 
-const ALL: [Symbol; 47] = [
+const ALL: [Symbol; 48] = [
     Prompt, Blank, Answer, Nothing, Refusal, Read, Changes, Danger, Two, SameId, Unknown, Complete, Written,
     Overflow, Fail, Allow, AllowSession, Edit, EditForbidden, Reject, RejectStop, StaleDecision, Done,
     Changed, Broken, StaleOutcome, StaleReply, Timer, Cancel, Pause, Resume, Retry, Clear, Auto, Never,
-    TypedInput, Routine, Undo, Crash, Hands, Lend, Chat, Away, JobEnd, JobStop, Look, Looked,
+    TypedInput, Routine, Undo, Crash, Hands, Lend, Chat, Withdraw, Away, JobEnd, JobStop, Look, Looked,
 ];
 
 /// The symbols that lead furthest, for longer sequences.
@@ -198,6 +200,7 @@ fn other(world: &mut World, letter: Symbol) -> bool {
             let call = world.running.as_ref().map_or(CallId::new("gone"), |call| call.id.clone());
             world.tell(Input::BackgroundTimer { call, output: "so far".to_owned() })
         }
+        Withdraw => world.tell(Input::WithdrawPrompt { text: "do it".to_owned(), by: None }),
         JobStop => world.tell(Input::StopJob { job: JobId(1) }),
         Looked => {
             let call = world.reading.clone().unwrap_or_else(|| CallId::new("gone"));

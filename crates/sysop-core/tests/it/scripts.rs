@@ -496,6 +496,27 @@ fn a_prompt_waits_for_the_end_of_a_turn() {
 }
 
 #[test]
+fn only_its_sender_takes_a_queued_prompt_back() {
+    let mut world = World::each();
+    let (by, text) = (|name: &str| Some(name.to_owned()), "two".to_owned());
+    world.prompt("one").prompt("two").prompt("three");
+    world.tell(Input::Prompt { text: text.clone(), images: Vec::new(), by: by("ada") });
+    shows(world.tell(Input::WithdrawPrompt { text: text.clone(), by: by("bob") }), expect![""]);
+    shows(world.tell(Input::WithdrawPrompt { text: text.clone(), by: by("ada") }), expect!["withdrawn two"]);
+    shows(world.tell(Input::WithdrawPrompt { text: text.clone(), by: by("ada") }), expect![""]);
+    shows(world.tell(Input::WithdrawPrompt { text, by: None }), expect!["withdrawn two"]);
+    shows(
+        world.reply(says("1")),
+        expect![[r#"
+            replied "1" []
+            turn 1 ended end_turn
+            turn 2 Model: three
+            step 2.1"#]],
+    );
+    shows(world.tell(Input::WithdrawPrompt { text: "three".to_owned(), by: None }), expect![""]);
+}
+
+#[test]
 fn retry_runs_the_last_prompt_with_a_fresh_history() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Retry);

@@ -581,6 +581,7 @@ pub(crate) fn line(event: &Event) -> String {
         Event::SessionOpened { .. } => "opened".to_owned(),
         Event::Configured { change, .. } => format!("configured {change:?}"),
         Event::PromptQueued { text, .. } => format!("queued {text}"),
+        Event::PromptWithdrawn { text, .. } => format!("withdrawn {text}"),
         Event::TurnStarted { turn, prompt, origin, .. } => format!("turn {turn} {origin:?}: {prompt}"),
         Event::StepStarted { step } => format!("step {step}"),
         Event::Replied { reply, .. } => {

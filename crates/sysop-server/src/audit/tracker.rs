@@ -163,6 +163,7 @@ impl TrackedSession {
             }
             Event::Configured { .. }
             | Event::PromptQueued { .. }
+            | Event::PromptWithdrawn { .. }
             | Event::TurnStarted { .. }
             | Event::StepStarted { .. }
             | Event::ModelFailed { .. }

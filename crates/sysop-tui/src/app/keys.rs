@@ -595,19 +595,19 @@ impl App {
         }
     }
 
-    /// Goes to the previous prompt. A prompt that is queued is not offered: it would be sent a second time.
+    /// Takes the newest queued prompt of this front end back if the composer is empty. Otherwise goes to the previous
+    /// prompt that is not queued: a queued one would be sent a second time.
     fn history_previous(&mut self, now: Duration) -> Vec<Action> {
+        if let Some(newest) = self.own_queued.last().filter(|_| self.composer().is_empty()) {
+            let withdraw = Input::WithdrawPrompt { text: newest.clone(), by: None };
+            return self.send_expecting(withdraw, PendingAck::Event, now);
+        }
         let text = self.composer().text();
-        let mut is_queued = false;
         while let Some(message) = self.prompt_history.older(&text).map(str::to_owned) {
             if !self.own_queued.contains(&message) {
                 self.composer_mut().set(&message);
                 break;
             }
-            is_queued = true;
-        }
-        if is_queued {
-            self.show_flash("queued messages cannot be edited; Esc stops the turn and returns them", now);
         }
         Vec::new()
     }

@@ -20,7 +20,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("Enter", "Send (queued while a turn is running)"),
             ("Alt+Enter, Ctrl+J", "New line (also \\ at the end of the line)"),
-            ("↑ ↓", "Browse earlier messages"),
+            ("↑ ↓", "Take back a queued message; browse earlier ones"),
             ("Ctrl+R", "Search earlier messages"),
             ("Tab", "Complete /commands and @files"),
             ("Ctrl+G", "Open $EDITOR"),

@@ -65,15 +65,28 @@ fn a_ctrl_c_that_stopped_a_turn_is_not_the_first_of_two_that_quit() {
 fn a_queued_message_is_not_offered_to_be_sent_again() {
     let mut world = World::new();
     world.says("earlier").replies(says("done"));
-    world.says("go").says("queued").press(KeyCode::Up);
+    world.says("go").says("queued").types("x").press(KeyCode::Up);
     assert_eq!(world.app.composer().text(), "go");
-    assert!(world.screen(120, 24).contains("queued messages cannot be edited"), "{}", world.screen(120, 24));
     world.press(KeyCode::Up);
     assert_eq!(world.app.composer().text(), "earlier");
     world.press(KeyCode::Down).press(KeyCode::Down);
-    assert_eq!(world.app.composer().text(), "");
+    assert_eq!(world.app.composer().text(), "x");
     world.press(KeyCode::Esc);
-    assert_eq!(world.app.composer().text(), "queued");
+    assert_eq!(world.app.composer().text(), "queued\nx");
+}
+
+#[test]
+fn the_up_key_takes_queued_messages_back_newest_first() {
+    let mut world = World::new();
+    world.says("go").says("first").says("second").press(KeyCode::Up);
+    assert_eq!(world.app.composer().text(), "second");
+    let screen = world.screen(120, 24);
+    assert!(screen.contains("1 queued") && screen.contains("not sent: second"), "{screen}");
+    world.key(control('u')).press(KeyCode::Up);
+    assert_eq!(world.app.composer().text(), "first");
+    assert!(!world.screen(120, 24).contains("1 queued"));
+    world.replies(says("done"));
+    assert_eq!(*world.app.transcript().phase(), SessionPhase::Idle);
 }
 
 #[test]

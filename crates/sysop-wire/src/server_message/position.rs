@@ -10,6 +10,7 @@ impl ServerMessage {
         match self {
             Self::Configured { position, .. }
             | Self::PromptQueued { position, .. }
+            | Self::PromptWithdrawn { position, .. }
             | Self::UserMessage { position, .. }
             | Self::AssistantMessage { position, .. }
             | Self::StepFinished { position, .. }
@@ -58,6 +59,7 @@ impl ServerMessage {
         match self {
             Self::Configured { position, .. }
             | Self::PromptQueued { position, .. }
+            | Self::PromptWithdrawn { position, .. }
             | Self::UserMessage { position, .. }
             | Self::AssistantMessage { position, .. }
             | Self::StepFinished { position, .. }
