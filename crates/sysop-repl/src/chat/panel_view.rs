@@ -5,7 +5,6 @@ mod moving_row;
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::time::Instant;
 
 use sysop_core::event::{Delta, Event, Logged, PauseReason, StopReason, TypedInput, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
@@ -22,7 +21,7 @@ use sysop_term::output::shown_text;
 use sysop_term::plan::call_rows;
 use sysop_term::{StyleRole, TextRow};
 
-use self::moving_row::FRAMES;
+use self::moving_row::{FRAMES, WaitClock};
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::live_output::LiveOutput;
@@ -59,8 +58,7 @@ pub(crate) struct PanelView {
     /// Notice of the pending retry of a model request; empty if there is none.
     retry: String,
     frame: usize,
-    phase_began: Option<Instant>,
-    phase: Option<String>,
+    wait_clock: WaitClock,
     /// True after a pause that a user requested has begun.
     is_paused: bool,
     /// Directory with full outputs, if it is on this machine.
@@ -401,7 +399,8 @@ impl PanelView {
         let text = match reason {
             PauseReason::Asked => "paused; /resume to resume, /stop or a new prompt to cancel".to_owned(),
             PauseReason::Loop => {
-                format!("{why}: the model repeated the same call 3 times; /resume to resume, /stop to cancel")
+                "paused: the model repeated the same call 3 times; /resume to resume, /stop to cancel"
+                    .to_owned()
             }
             PauseReason::Interrupted => format!(
                 "{why}: sysop exited during this turn; check the running command, then /resume or /stop"

@@ -1,4 +1,4 @@
-//! The row of facts after a turn. It is one row wherever the terminal has room for a shorter form.
+//! The row of facts after a turn. Facts that do not fit on one row are left out, but are worded alike in each width.
 
 use sysop_term::{StyleRole, TextRow};
 
@@ -20,32 +20,21 @@ pub(super) struct TurnFacts<'a> {
 }
 
 impl TurnFacts<'_> {
-    /// Returns the longest form that fits on one row, or the shortest form on several rows.
+    /// Returns as many facts as fit on one row, or else the most important ones on several rows.
     pub(super) fn rows(&self, columns: usize) -> Vec<TextRow> {
-        let forms =
-            [self.long_form(true), self.long_form(false), self.short_form(true), self.short_form(false)];
+        let forms = [self.parts(true, true), self.parts(false, true), self.parts(false, false)];
         let mut rows = forms.map(|parts| row(&format!("STATUS · {}", parts.join(" · ")), StyleRole::Dim));
         let fitting = rows.iter().position(|row| row.width() <= columns).unwrap_or(rows.len() - 1);
         wrap(&std::mem::take(&mut rows[fitting]), columns, 2)
     }
 
-    fn long_form(&self, with_step: bool) -> Vec<String> {
-        let mut parts = words::host_status_parts(self.place);
-        parts.push(format!("model {}", self.model));
-        parts.extend(self.readers.iter().cloned());
-        parts.extend(self.exit_code.map(|code| format!("exit code {code}")));
-        parts.extend(self.duration.clone());
-        parts.extend(self.step.filter(|_| with_step).map(|(step, most)| format!("step {step} of {most}")));
-        parts.extend(self.tokens.as_ref().map(|tokens| format!("tokens {tokens}")));
-        parts
-    }
-
-    fn short_form(&self, with_tokens: bool) -> Vec<String> {
+    fn parts(&self, with_step: bool, with_tokens: bool) -> Vec<String> {
         let mut parts = vec![words::host_summary(self.place), self.model.clone()];
         parts.extend(self.readers.iter().cloned());
         parts.extend(self.exit_code.map(|code| format!("exit code {code}")));
         parts.extend(self.duration.clone());
-        parts.extend(self.tokens.clone().filter(|_| with_tokens));
+        parts.extend(self.step.filter(|_| with_step).map(|(step, most)| format!("step {step} of {most}")));
+        parts.extend(self.tokens.as_ref().filter(|_| with_tokens).map(|tokens| format!("tokens {tokens}")));
         parts
     }
 }
@@ -68,11 +57,11 @@ mod tests {
     }
 
     #[test]
-    fn the_status_stays_on_one_row_by_shorter_forms() {
-        let long = "STATUS · host web1 · model openai/gpt-mock · exit code 0 · 1.6 s · step 2 of 20 · tokens 2893 in, 44 out";
+    fn the_status_stays_on_one_row_and_words_its_facts_alike() {
+        let long =
+            "STATUS · web1 · openai/gpt-mock · exit code 0 · 1.6 s · step 2 of 20 · tokens 2893 in, 44 out";
         assert_eq!(text(119), [long]);
-        assert_eq!(text(99), [long.replace(" · step 2 of 20", "")]);
-        assert_eq!(text(79), ["STATUS · web1 · openai/gpt-mock · exit code 0 · 1.6 s · 2893 in, 44 out"]);
+        assert_eq!(text(79), [long.replace(" · step 2 of 20", "")]);
         assert_eq!(text(59), ["STATUS · web1 · openai/gpt-mock · exit code 0 · 1.6 s"]);
         assert_eq!(text(39), ["STATUS · web1 · openai/gpt-mock · exit", "  code 0 · 1.6 s"]);
     }

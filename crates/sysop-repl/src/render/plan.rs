@@ -32,6 +32,9 @@ pub(crate) fn rows(
     let role = if several { StyleRole::Strong } else { StyleRole::Dim };
     out.extend(wrap(&row(&text, role), columns, 2));
     out.extend(info.map_or_else(Vec::new, |info| canary_rows(plan, info, columns, THEME)));
+    if is_edited(plan) {
+        out.push(row("edited command:", StyleRole::Strong));
+    }
     out.push(TextRow::default());
     out.extend(preview_rows(plan, &plan.command, &plan.risk.findings, THEME, columns));
     out.push(TextRow::default());
@@ -45,6 +48,11 @@ pub(crate) fn rows(
         out.extend(wrap(&row(&text, StyleRole::Dim), columns, 2));
     }
     out
+}
+
+/// Returns true if a user has edited the command that the proposal shows.
+fn is_edited(plan: &Proposal) -> bool {
+    plan.previewed_edit.as_ref().is_some_and(|(edited, _)| *edited == plan.command)
 }
 
 /// Maximum number of rows of a file edit that is shown as it runs.

@@ -29,8 +29,7 @@ impl PanelView {
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         let Some(plan) = transcript.plan(call) else { return Ok(()) };
-        let text = words::decision_summary(plan, BY).filter(|text| text != "allowed");
-        let Some(text) = text else { return Ok(()) };
+        let Some(text) = words::decision_summary(plan, BY) else { return Ok(()) };
         let role = if matches!(plan.state, ProposalState::Rejected { .. }) {
             StyleRole::Warn
         } else {

@@ -16,22 +16,51 @@ const STATUS_COMMAND_CHARS_MAX: usize = 40;
 const WAIT_COLUMNS_MIN: usize = 20;
 pub(super) const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
+/// Clock of the current wait.
+#[derive(Default)]
+pub(super) struct WaitClock {
+    began: Option<Instant>,
+    /// Words for the wait, as they were before a pause was requested.
+    wait: Option<String>,
+    /// Words for the requested pause.
+    pausing: Option<String>,
+}
+
+impl WaitClock {
+    /// Returns the time at which the wait began. What a requested pause waits for has begun before the request, and goes
+    /// on if the request is taken back.
+    fn began(&mut self, waiting: Option<&str>, is_pausing: bool, now: Instant) -> Instant {
+        let (pausing, goes_on) = if is_pausing {
+            (waiting, self.pausing.is_none() || self.pausing.as_deref() == waiting)
+        } else {
+            (None, self.wait.as_deref() == waiting)
+        };
+        if !is_pausing || !goes_on {
+            self.wait = waiting.map(str::to_owned);
+        }
+        self.pausing = pausing.map(str::to_owned);
+        if !goes_on {
+            self.began = Some(now);
+        }
+        *self.began.get_or_insert(now)
+    }
+}
+
 impl PanelView {
     /// Returns the live row, which shows streaming text or the current wait. Returns `None` if it is empty.
     pub(super) fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
         let facts = transcript.session_info();
         let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
         let what = running_words(transcript);
-        let waiting = match transcript.pause_delay() {
+        let delay = transcript.pause_delay();
+        let waiting = match delay {
             Some(delay) => Some(words::pausing(delay).to_owned()),
             None if transcript.prepares_call() => Some("preparing the call".to_owned()),
             None => words::waiting_for(transcript.phase(), &safe(&model), &what),
         };
         let progress = transcript.progress().and_then(|progress| progress.summary());
-        if waiting != self.phase {
-            self.phase.clone_from(&waiting);
-            self.phase_began = Some(Instant::now());
-        }
+        let now = Instant::now();
+        let began = self.wait_clock.began(waiting.as_deref(), delay.is_some(), now);
         if let Some(tail) = self.answer.as_ref().and_then(|answer| {
             let tail = answer.markdown.tail()?;
             let panel = Panel::new(RenderOptions { width: columns, color: true });
@@ -45,7 +74,7 @@ impl PanelView {
         if is_paused && !is_pausing || matches!(transcript.phase(), SessionPhase::AwaitingApproval { .. }) {
             return None;
         }
-        let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
+        let seconds = now.duration_since(began).as_secs();
         let mut news = row(&format!(" · {seconds} s"), StyleRole::Dim);
         let retry = Some(self.retry.clone()).filter(|retry| !retry.is_empty());
         let more = retry
@@ -83,4 +112,31 @@ fn running_words(transcript: &Transcript) -> String {
     let short: String = line.chars().take(STATUS_COMMAND_CHARS_MAX).collect();
     let dots = if short.len() < command.len() { "…" } else { "" };
     safe(&format!("{short}{dots}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_clock_of_a_command_goes_on_while_a_pause_is_requested() {
+        let mut clock = WaitClock::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut seconds = |waiting: &str, is_pausing, now| {
+            at(now).duration_since(clock.began(Some(waiting), is_pausing, at(now))).as_secs()
+        };
+        assert_eq!(seconds("running make", false, 0), 0);
+        assert_eq!(seconds("running make", false, 3), 3);
+        assert_eq!(seconds("pausing after this command", true, 4), 4);
+        assert_eq!(seconds("pausing after this command", true, 5), 5);
+        assert_eq!(seconds("running make", false, 6), 6);
+        assert_eq!(seconds("waiting for demo/one", false, 8), 0);
+        // A pause that was requested of the model waits for a command next.
+        assert_eq!(seconds("pausing after this step", true, 9), 1);
+        assert_eq!(seconds("pausing after this command", true, 10), 0);
+        assert_eq!(seconds("running make", false, 11), 0);
+    }
 }

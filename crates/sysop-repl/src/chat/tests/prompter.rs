@@ -425,7 +425,7 @@ async fn commands_on_a_remote_host_show_the_host() {
     let text = person.sees("STATUS").await;
     assert!(text.contains("╭─ REMOTE COMMAND ─"), "{text}");
     let text = person.sees(PROMPT).await;
-    assert!(text.contains(" · host web1 · model demo/one · exit code 0 · 3.0 s"), "{text}");
+    assert!(text.contains(" · web1 · demo/one · exit code 0 · 3.0 s"), "{text}");
     person.types("/run greet name=you\r").await;
     let text = person.sees("STATUS").await;
     assert!(text.contains("╭─ REMOTE COMMAND ─"), "{text}");
