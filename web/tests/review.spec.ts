@@ -113,10 +113,9 @@ test("a proposal is refused by keys, with a message to the model", async ({ page
   const person = await visit(page, server, await server.session());
   await person.says("make it");
   await expect(person.review).toBeFocused();
-  await expect(async () => {
-    await page.keyboard.press("r"); // nothing counts that was typed before one could read it
-    await expect(page.getByRole("textbox", { name: /Reason for the model/ })).toBeFocused({ timeout: 200 });
-  }).toPass();
+  await expect(person.button(/^Run/)).toBeEnabled(); // nothing counts that was typed before one could read it
+  await page.keyboard.press("r");
+  await expect(page.getByRole("textbox", { name: /Reason for the model/ })).toBeFocused();
   await page.keyboard.type("not here");
   await page.keyboard.press("Enter");
   await expect(person.steps.first()).toContainText("not here");
@@ -124,10 +123,7 @@ test("a proposal is refused by keys, with a message to the model", async ({ page
   expect(existsSync(join(server.work, "made"))).toBe(false);
 });
 
-test("no single letter runs anything, and a dangerous command requires a capital Y", async ({
-  page,
-  serve,
-}) => {
+test("a dangerous command requires a capital Y, and then Enter", async ({ page, serve }) => {
   const server = await serve({
     script: { "wipe it": [call("bash", { command: "rm -rf gone" }), say("It is gone.")] },
   });
@@ -135,24 +131,46 @@ test("no single letter runs anything, and a dangerous command requires a capital
   mkdirSync(join(server.work, "gone"));
   await person.says("wipe it");
   await expect(person.review).toBeFocused();
-  // Keys count now: this one opens the field and closes it again.
-  await expect(async () => {
-    await page.keyboard.press("r");
-    await expect(page.getByRole("textbox", { name: /Reason for the model/ })).toBeFocused({ timeout: 200 });
-  }).toPass();
-  await page.keyboard.press("Escape");
-  await expect(person.review).toBeFocused();
-  await expect(async () => {
-    // On a slow machine the command may run longer than the last attempt waited for it.
-    if (await person.review.isVisible()) {
-      for (const key of ["Enter", "a", "A", "y", "Space"]) await page.keyboard.press(key);
-      await expect(person.button(/^Run/)).toBeEnabled({ timeout: 200 });
-      expect(existsSync(join(server.work, "gone"))).toBe(true);
-      await page.keyboard.press("Y");
-    }
-    await expect(person.conversation).toContainText("It is gone.", { timeout: 500 });
-  }).toPass();
+  await expect(person.button(/^Run/)).toBeEnabled();
+  for (const key of ["Enter", "Space", "Y", "Escape", "Enter"]) await page.keyboard.press(key);
+  await page.keyboard.press("Y");
+  await expect(person.button("Run Enter")).toBeEnabled();
+  expect(existsSync(join(server.work, "gone"))).toBe(true);
+  await page.keyboard.press("Enter");
+  await expect(person.conversation).toContainText("It is gone.");
   expect(existsSync(join(server.work, "gone"))).toBe(false);
+});
+
+test("a message that is typed while the proposal has the focus rejects it, with each of its letters", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({
+    script: { "wipe it": [call("bash", { command: "rm -rf gone" }), say("As you like.")], ...script },
+  });
+  const person = await visit(page, server, await server.session());
+  mkdirSync(join(server.work, "gone"));
+  const messages = [
+    ["wipe it", "Yes, but list them first"],
+    ["make it", "restart the app first"],
+    ["make it", "check nginx as well"],
+  ] as const;
+  for (const [at, [task, message]] of messages.entries()) {
+    await person.says(task);
+    await expect(person.review).toBeFocused();
+    await expect(person.button(/^Run/)).toBeEnabled();
+    await page.keyboard.type(message, { delay: 60 });
+    await expect(person.prompt).toHaveValue(message);
+    await expect(person.review).toBeVisible();
+    await page.keyboard.press("Enter");
+    await expect(person.review).toHaveCount(0);
+    await expect(person.steps.nth(at)).toContainText(message);
+    await expect(page.locator(".end")).toHaveCount(at + 1);
+  }
+  expect([existsSync(join(server.work, "gone")), existsSync(join(server.work, "made"))]).toEqual([
+    true,
+    false,
+  ]);
 });
 
 test("a decision in one tab closes the card in the other", async ({ page, context, serve }) => {

@@ -31,6 +31,7 @@ import {
 import type { Finding } from "../wire";
 import { CommandText, groupedFindings, type PartFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
+import { isShortcut, useLetters } from "./letters";
 import { isUnknown, previewLine } from "./preview-line";
 import { ReadToEnd, scrollByKey } from "./ReadToEnd";
 import { ENTER_AFTER_MS, useSettled } from "./settled";
@@ -59,9 +60,12 @@ interface Props {
   leave(): void;
   /** Gives the focus to the prompt unless it has a draft, which another Enter would send. */
   done(): void;
+  /** Types text into the prompt, and gives it the focus. */
+  write(text: string): void;
 }
 
-export function ApprovalCard({ store, step, host, online, sent, place, leave, done }: Props) {
+export function ApprovalCard(props: Props) {
+  const { store, step, host, online, sent, place, leave, done, write: toPrompt } = props;
   const card = useRef<HTMLElement>(null);
   const body = useRef<HTMLDivElement>(null);
   const low = useMedia(LOW);
@@ -96,7 +100,7 @@ export function ApprovalCard({ store, step, host, online, sent, place, leave, do
   const known = assessed !== undefined;
   const findings = assessed?.findings ?? [];
   const risk = assessed?.risk;
-  // These need a click or a capital Y, because Enter is pressed too easily.
+  // These need a click, or a capital Y and Enter, because Enter alone is pressed too easily.
   const careful = risk === "dangerous" || risk === "lockout" || (edited && risk === undefined);
   useEffect(() => {
     if (!editable || !online || known || !text.trim()) return;
@@ -155,30 +159,35 @@ export function ApprovalCard({ store, step, host, online, sent, place, leave, do
     done();
   };
 
+  const letters = useLetters(
+    {
+      r: { act: reject, needsEnter: false },
+      ...(editable && { e: { act: edit, needsEnter: false } }),
+      ...(careful && { Y: { act: run, needsEnter: true } }),
+    },
+    toPrompt,
+  );
   const keys = (event: KeyboardEvent) => {
-    if (
-      event.defaultPrevented ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      event.nativeEvent.isComposing
-    )
-      return;
+    if (event.defaultPrevented || isShortcut(event) || event.nativeEvent.isComposing) return;
     if (stage === "always" && event.key === "Escape") {
       event.preventDefault();
       back();
     }
     if (stage === "always") return; // a rule is written by its button only
     if (event.target !== card.current) return; // its buttons and fields have keys of their own
+    const isReady = performance.now() - since.current >= ENTER_AFTER_MS && !event.repeat;
+    if (stage === "ask" && letters.press(event, isReady)) return;
     if (scrollByKey(body.current, event.key)) {
       event.preventDefault();
       return;
     }
-    const held = performance.now() - since.current >= ENTER_AFTER_MS && !event.repeat;
-    const act = { [careful ? "Y" : "Enter"]: run, r: reject, e: edit, Escape: leave }[event.key];
-    if (!act) return;
-    event.preventDefault();
-    if (event.key === "Escape" || held) act();
+    if (event.key === "Escape") {
+      event.preventDefault();
+      leave();
+    } else if (event.key === "Enter" && stage === "ask") {
+      event.preventDefault();
+      if (isReady && !careful) run();
+    }
   };
   // Where Enter starts a new line, it must not run what is half written.
   const several = stage === "edit" && text.includes("\n");
@@ -220,6 +229,7 @@ export function ApprovalCard({ store, step, host, online, sent, place, leave, do
       onFocus={(event) => {
         if (event.target === card.current) since.current = performance.now();
       }}
+      onBlur={letters.drop}
     >
       <div className="card-body" ref={body}>
         <header>
@@ -347,7 +357,7 @@ export function ApprovalCard({ store, step, host, online, sent, place, leave, do
                 disabled={locked || !settled}
                 onClick={run}
               >
-                {yes} <kbd>{careful ? "Y" : "Enter"}</kbd>
+                {yes} <kbd>{careful && letters.waiting === undefined ? "Y, Enter" : "Enter"}</kbd>
               </button>
             )}
             {editable && (
@@ -381,6 +391,11 @@ export function ApprovalCard({ store, step, host, online, sent, place, leave, do
               Back <kbd>Esc</kbd>
             </button>
           </>
+        )}
+        {letters.waiting !== undefined && !locked && (
+          <span className="meta" role="status">
+            Enter runs it. Esc does not.
+          </span>
         )}
         {sent && <span className="meta">Answered. Waiting for the server…</span>}
         {!online && <span className="meta">Offline. You can answer when the connection is back.</span>}

@@ -8,6 +8,7 @@ import {
   useRef,
   useState,
 } from "react";
+import { useLatest } from "../app/hooks";
 import { Icon } from "../app/icons";
 import type { Pending } from "../protocol/outbox";
 import type { CommandName } from "../state/commands";
@@ -22,6 +23,8 @@ export interface ComposerHandle {
   focus(): void;
   /** Takes the focus unless there is a draft. */
   focusIfEmpty(): void;
+  /** Takes the focus, and types text at its cursor. */
+  write(text: string): void;
 }
 
 interface Props {
@@ -36,6 +39,8 @@ interface Props {
   ownQueued: readonly string[];
   online: boolean;
   running: boolean;
+  /** Rejects the proposal that waits, with a message to the model, see `isYes`; undefined if none can be answered. */
+  reject: ((message: string) => void) | undefined;
   /** Uploads a file that is not an image; undefined if that is not allowed. */
   upload: ((file: File) => void) | undefined;
   /** Earlier prompts, newest last; recalled with Arrow Up. */
@@ -52,6 +57,11 @@ const ATTACHED_LINES_MAX = 200;
 /** Maximum lines to which the field grows automatically. */
 const ROWS_MAX = 10;
 
+/** Returns true for a message that cannot mean a rejection. It leads back to the proposal. */
+export function isYes(message: string): boolean {
+  return /^(y|yes)$/i.test(message.trim());
+}
+
 export function Composer(props: Props) {
   const {
     store,
@@ -63,6 +73,7 @@ export function Composer(props: Props) {
     ownQueued,
     online,
     running,
+    reject,
     upload,
     history,
     complete,
@@ -72,20 +83,26 @@ export function Composer(props: Props) {
   const field = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(() => storage.draft(store.id));
   const attached = usePromptImages(store);
+  const isEmpty = text === "" && attached.images.length === 0 && attached.uploading === 0;
   const sendable = (text.trim() !== "" || attached.images.length > 0) && attached.uploading === 0;
+  // A command is none of the model's business, and an image cannot be part of an answer.
+  const answers = reject !== undefined && attached.images.length === 0 && !/^\s*[!/]/.test(text);
+  const rejects = answers && sendable && !isYes(text);
   /** Position in the history that Arrow Up and Arrow Down have reached. */
   const recalled = useRef<number | undefined>(undefined);
   const [chosen, setChosen] = useState(0);
   /** Text for which the user closed the command list. */
   const [closed, setClosed] = useState<string>();
   const list = useId();
-  const offered = text === closed ? [] : complete(text).filter(({ name }) => name !== text);
+  const fitting = text === closed ? [] : complete(text);
+  const offered = fitting.filter(({ name }) => name !== text);
   const current = offered[Math.min(chosen, offered.length - 1)];
   const change = (next: string) => {
     setChosen(0);
     setText(next);
     storage.saveDraft(store.id, next);
   };
+  const latestChange = useLatest(change);
 
   useImperativeHandle(
     ref,
@@ -94,8 +111,16 @@ export function Composer(props: Props) {
       focusIfEmpty: () => {
         if (field.current?.value === "") field.current.focus();
       },
+      write: (more) => {
+        const { current } = field;
+        if (!current) return;
+        current.focus();
+        // At once, because the next key is typed into the field itself.
+        current.setRangeText(more, current.selectionStart, current.selectionEnd, "end");
+        latestChange.current(current.value);
+      },
     }),
-    [],
+    [latestChange],
   );
   // Before anything else can add to the draft, which otherwise would only be stored.
   useLayoutEffect(
@@ -140,7 +165,8 @@ export function Composer(props: Props) {
     if (!sendable) return;
     recalled.current = undefined;
     change("");
-    store.say(text.trim(), attached.take());
+    if (answers) reject(text.trim());
+    else store.say(text.trim(), attached.take());
   };
   const take = ({ name, arguments: wanted }: CommandName) => {
     change(wanted ? `${name} ` : name);
@@ -149,8 +175,10 @@ export function Composer(props: Props) {
   /** Handles keys of the command list. Returns true if the key was handled. */
   const listKeys = (event: KeyboardEvent<HTMLTextAreaElement>): boolean => {
     if (!current) return false;
-    if (event.key === "Tab" && !event.shiftKey) {
-      take(current);
+    // Enter sends a name that is complete, even if it begins another one.
+    const completes = event.key === "Tab" || (event.key === "Enter" && offered.length === fitting.length);
+    if (completes && !event.shiftKey) {
+      if (!event.repeat) take(current);
     } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       const at = offered.indexOf(current) + (event.key === "ArrowUp" ? -1 : 1);
       setChosen((at + offered.length) % offered.length);
@@ -168,6 +196,9 @@ export function Composer(props: Props) {
       event.preventDefault();
       // A key that is held down answered a proposal, which then gave the focus to the prompt.
       if (!event.repeat) send();
+    } else if (event.key === "Escape" && running && online && isEmpty && !event.repeat) {
+      event.preventDefault();
+      store.stop();
     } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       const before = history();
       const browsing = recalled.current !== undefined && before[recalled.current] === text;
@@ -196,7 +227,11 @@ export function Composer(props: Props) {
             <li key={`q${at}`}>
               <span className="tag">queued</span> {oneLine(waits)}
               {ownQueued.includes(waits) && online && (
-                <button type="button" title="Take this message back to edit it" onClick={() => store.withdraw(waits)}>
+                <button
+                  type="button"
+                  title="Take this message back to edit it"
+                  onClick={() => store.withdraw(waits)}
+                >
                   Edit
                 </button>
               )}
@@ -278,8 +313,13 @@ export function Composer(props: Props) {
             <Icon name="attach" />
           </button>
         )}
-        <button type="submit" className="primary send" disabled={!sendable}>
-          {running ? "Queue" : "Send"}
+        <button
+          type="submit"
+          className="primary send"
+          disabled={!sendable}
+          title={rejects ? "Reject the proposal with this message" : undefined}
+        >
+          {!running ? "Send" : rejects ? "Reject" : answers && isYes(text) ? "Review" : "Queue"}
         </button>
       </label>
     </form>

@@ -14,7 +14,7 @@ import { elapsed, hostLabel, progressLabel } from "../text/labels";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import type { ApprovalMode, Skill } from "../wire";
 import { Announcer } from "./Announcer";
-import { Composer, type ComposerHandle } from "./Composer";
+import { Composer, type ComposerHandle, isYes } from "./Composer";
 import { useFileDrop } from "./file-drop";
 import { Online } from "./online";
 import { rowsOf } from "./rows";
@@ -59,10 +59,12 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
   );
   const toComposer = useCallback(() => composer.current?.focus(), []);
   const toEmptyComposer = useCallback(() => composer.current?.focusIfEmpty(), []);
+  const writeToComposer = useCallback((text: string) => composer.current?.write(text), []);
   // On a touch screen, the focus would open the keyboard.
   const backToComposer = useCallback(() => {
     if (!matchMedia("(pointer: coarse)").matches) composer.current?.focus();
   }, []);
+  const focusReview = () => section.current?.querySelector<HTMLElement>(".review")?.focus();
   const taken = useLatest(focused);
   // Before the next key, which is meant for the session.
   useLayoutEffect(() => {
@@ -133,6 +135,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             place={placeOf(transcript, step.call)}
             leave={toComposer}
             done={toEmptyComposer}
+            write={writeToComposer}
           />
         )}
         {parts && plan.length > 0 && !watches && (
@@ -157,6 +160,11 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             ownQueued={view.ownQueued}
             online={online}
             running={running}
+            reject={
+              step && online && !view.answered.has(step.call)
+                ? (reason) => (isYes(reason) ? focusReview() : store.decide(step.call, "reject", { reason }))
+                : undefined
+            }
             upload={drop.choose}
             history={history}
             complete={(text) => completions(text, skills)}

@@ -15,6 +15,7 @@ let view: ((isIntersecting: boolean) => void) | undefined;
 let store: SessionStore;
 const leave = vi.fn();
 const done = vi.fn();
+const write = vi.fn();
 
 beforeEach(() => {
   sessionStorage.clear();
@@ -39,6 +40,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
   leave.mockReset();
   done.mockReset();
+  write.mockReset();
 });
 
 /** Returns a proposal after an assessment of these edits. */
@@ -79,6 +81,7 @@ async function draw(step: Step, place?: CallPlace): Promise<HTMLElement> {
       place={place}
       leave={leave}
       done={done}
+      write={write}
     />,
   );
   return (await vi.waitUntil(() => document.querySelector(".review"), { timeout: 10_000 })) as HTMLElement;
@@ -89,7 +92,7 @@ const button = (start: string) =>
 const field = () =>
   vi.waitUntil(() => document.querySelector<HTMLTextAreaElement>(".field"), { timeout: 10_000 });
 
-async function write(text: string): Promise<HTMLTextAreaElement> {
+async function fill(text: string): Promise<HTMLTextAreaElement> {
   const box = (await field()) as HTMLTextAreaElement;
   box.value = text;
   box.dispatchEvent(new Event("input", { bubbles: true }));
@@ -105,7 +108,7 @@ test("in an edit of several lines, Enter is a new line and Ctrl+Enter runs", asy
   const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
   await draw(proposed("bash", { command: "a" }, { command: "a" }, ["b\nc"]));
   button("Edit")?.click();
-  const box = await write("b\nc");
+  const box = await fill("b\nc");
   await vi.waitUntil(() => button("Run edited")?.textContent === "Run edited Ctrl+Enter", {
     timeout: 10_000,
   });
@@ -118,10 +121,10 @@ test("in an edit of several lines, Enter is a new line and Ctrl+Enter runs", asy
 test("an edit and a reason that were left are there again on the same card", async () => {
   await draw(proposed("bash", { command: "a" }, { command: "a" }));
   button("Edit")?.click();
-  press(await write("a -v"), "Escape");
+  press(await fill("a -v"), "Escape");
   await vi.waitUntil(() => button("Reject"), { timeout: 10_000 });
   button("Reject")?.click();
-  press(await write("too risky"), "Escape");
+  press(await fill("too risky"), "Escape");
   await vi.waitUntil(() => button("Edit"), { timeout: 10_000 });
   button("Edit")?.click();
   expect(((await field()) as HTMLTextAreaElement).value).toBe("a -v");
@@ -158,13 +161,96 @@ test("no answer runs a command before its end has been in view", async () => {
   expect(decide).not.toHaveBeenCalled();
   const now = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
   press(card, "Y");
+  press(card, "Enter");
   expect(decide).not.toHaveBeenCalled();
   scroll(true);
   scroll(false); // what was read may be scrolled away
   await vi.waitUntil(() => button("Run"));
   now.mockReturnValue(performance.now() + 2_000);
   press(card, "Y");
+  expect(decide).not.toHaveBeenCalled();
+  await vi.waitUntil(() => button("Run")?.textContent === "Run Enter");
+  press(card, "Enter");
   expect(decide).toHaveBeenCalledWith("c", "allow");
+});
+
+/** Draws a card that has been read and had the focus for a while. */
+async function drawRead(risk: string): Promise<HTMLElement> {
+  const card = await draw(proposed("bash", { command: "a" }, { command: "a", risk }));
+  const scroll = await vi.waitUntil(() => view);
+  scroll(true);
+  await vi.waitUntil(() => button("Run")?.disabled === false);
+  vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
+  return card;
+}
+
+test.each([
+  ["dangerous", "Yes"],
+  ["changes", "restart"],
+  ["changes", "exactly"],
+  ["changes", "check"],
+  ["changes", "Y!"],
+])("on a card with the risk %s, typing %s begins a message and answers nothing", async (risk, text) => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const card = await drawRead(risk);
+  vi.useFakeTimers();
+  for (const key of text) {
+    press(card, "Shift");
+    press(card, key);
+    vi.advanceTimersByTime(300);
+  }
+  vi.advanceTimersByTime(5_000);
+  vi.useRealTimers();
+  expect(write.mock.calls.flat().join("")).toBe(text);
+  expect(document.querySelector(".field")).toBeNull();
+  expect(decide).not.toHaveBeenCalled();
+});
+
+test("a letter answers after a pause, and at once with Enter", async () => {
+  const card = await drawRead("changes");
+  press(card, "r");
+  expect(document.querySelector(".field")).toBeNull();
+  expect((await field())?.getAttribute("aria-label")).toMatch(/^Reason/);
+  press((await field()) as Element, "Escape");
+  await vi.waitUntil(() => button("Edit"));
+  vi.spyOn(performance, "now").mockReturnValue(performance.now() + 2_000);
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  press(card, "e");
+  press(card, "Enter");
+  vi.useRealTimers();
+  expect((await field())?.getAttribute("aria-label")).toBe("Edited command");
+  expect(write).not.toHaveBeenCalled();
+});
+
+test("a letter before the proposal could be read is a letter of a message, and Esc takes one back", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const card = await drawRead("dangerous");
+  press(card, "Y");
+  press(card, "Escape");
+  press(card, "Enter");
+  expect(decide).not.toHaveBeenCalled();
+  expect(leave).not.toHaveBeenCalled();
+  vi.spyOn(performance, "now").mockReturnValue(0);
+  press(card, "r");
+  expect(write).toHaveBeenCalledExactlyOnceWith("r");
+});
+
+test("a held letter goes to the prompt if somebody else answers", async () => {
+  const card = await drawRead("changes");
+  press(card, "r");
+  root.render(null);
+  await vi.waitUntil(() => write.mock.calls.length > 0);
+  expect(write).toHaveBeenCalledExactlyOnceWith("r");
+});
+
+test("a held letter is forgotten if the card loses the focus", async () => {
+  const card = await drawRead("dangerous");
+  press(card, "Y");
+  await vi.waitUntil(() => button("Run")?.textContent === "Run Enter");
+  card.blur();
+  await vi.waitUntil(() => button("Run")?.textContent === "Run Y, Enter");
+  root.unmount();
+  expect(write).not.toHaveBeenCalled();
 });
 
 test.each([

@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+import type { ComponentProps } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type LinkEnvironment, SessionLink } from "../protocol/session-link";
@@ -7,7 +8,7 @@ import { IMAGES_MAX } from "../state/draft";
 import { SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import type { PromptImage, ServerMessage } from "../wire";
-import { Composer } from "./Composer";
+import { Composer, type ComposerHandle, isYes } from "./Composer";
 
 const sessionId = "s";
 let root: Root;
@@ -48,7 +49,7 @@ function stopElsewhere(content: string, images: PromptImage[] = []): void {
   store.flush();
 }
 
-async function open(): Promise<HTMLTextAreaElement> {
+async function open(more: Partial<ComponentProps<typeof Composer>> = {}): Promise<HTMLTextAreaElement> {
   root.render(
     <Composer
       store={store}
@@ -60,10 +61,12 @@ async function open(): Promise<HTMLTextAreaElement> {
       ownQueued={[]}
       online
       running={false}
+      reject={undefined}
       upload={undefined}
       history={() => []}
       complete={() => []}
       buffer={() => ""}
+      {...more}
     />,
   );
   const field = await vi.waitUntil(() => document.querySelector("textarea"), { timeout: 10_000 });
@@ -130,4 +133,86 @@ test("an empty composer is not measured", async () => {
   await vi.waitUntil(() => field.style.height !== "", { timeout: 10_000 });
   expect(measure).toHaveBeenCalled();
   measure.mockRestore();
+});
+
+function press(field: HTMLElement, key: string, more: KeyboardEventInit = {}): void {
+  field.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
+}
+
+function type(field: HTMLTextAreaElement, text: string): void {
+  field.value = text;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+test("text that is written from elsewhere is there at once, at the cursor, and is kept", async () => {
+  const ref: { current: ComposerHandle | null } = { current: null };
+  const field = await open({ ref });
+  ref.current?.write("re");
+  expect([field.value, document.activeElement]).toEqual(["re", field]);
+  type(field, "rest");
+  field.setSelectionRange(2, 2);
+  ref.current?.write("qu");
+  expect(field.value).toBe("requst");
+  expect(storage.draft(sessionId)).toBe("requst");
+});
+
+test("Enter takes the offered command, and sends one that is complete", async () => {
+  const say = vi.spyOn(store, "say").mockImplementation(() => undefined);
+  const command = (name: string) => ({ name, arguments: "", description: "" });
+  const commands = ["/compact", "/cost", "/cost-of-disks"].map(command);
+  const field = await open({
+    complete: (text) => (text ? commands.filter(({ name }) => name.startsWith(text)) : []),
+  });
+  type(field, "/com");
+  await vi.waitUntil(() => document.querySelector("[role=option]"));
+  press(field, "Enter");
+  await vi.waitUntil(() => field.value === "/compact");
+  expect(say).not.toHaveBeenCalled();
+  press(field, "Enter");
+  expect(say).toHaveBeenLastCalledWith("/compact", []);
+  type(field, "/cost");
+  await vi.waitUntil(() => document.querySelector("[role=option]"));
+  press(field, "Enter");
+  expect(say).toHaveBeenLastCalledWith("/cost", []);
+});
+
+test("Esc in the empty field stops the turn", async () => {
+  const stop = vi.spyOn(store, "stop").mockImplementation(() => undefined);
+  let field = await open();
+  press(field, "Escape");
+  root.render(null);
+  field = await open({ running: true });
+  press(field, "Escape", { repeat: true });
+  type(field, "and");
+  await vi.waitUntil(() => storage.draft(sessionId) === "and");
+  press(field, "Escape");
+  expect(stop).not.toHaveBeenCalled();
+  type(field, "");
+  await vi.waitUntil(() => storage.draft(sessionId) === "");
+  press(field, "Escape");
+  expect(stop).toHaveBeenCalledOnce();
+});
+
+test("a message rejects the proposal that waits, and a command does not", async () => {
+  const say = vi.spyOn(store, "say").mockImplementation(() => undefined);
+  const reject = vi.fn();
+  const field = await open({ running: true, reject });
+  const send = () => document.querySelector(".send")?.textContent;
+  for (const command of ["!uptime", "/cost"]) {
+    type(field, command);
+    await vi.waitUntil(() => storage.draft(sessionId) === command && send() === "Queue");
+    press(field, "Enter");
+    expect(say).toHaveBeenLastCalledWith(command, []);
+  }
+  expect(reject).not.toHaveBeenCalled();
+  type(field, "Yes, but list them first");
+  await vi.waitUntil(() => send() === "Reject");
+  press(field, "Enter");
+  expect(reject).toHaveBeenCalledExactlyOnceWith("Yes, but list them first");
+  expect(say).toHaveBeenCalledTimes(2);
+  expect(storage.draft(sessionId)).toBe("");
+});
+
+test("only a bare yes leads back to the proposal", () => {
+  expect(["y", "Yes ", "yes, but list them first", "no"].map(isYes)).toEqual([true, true, false, false]);
 });
