@@ -143,7 +143,9 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
         )}
         {parts && showsTasks(transcript) && (
           <parts.TaskList
+            key={isOfThisTurn(transcript) ? "this turn" : "earlier"}
             tasks={transcript.tasks}
+            ofThisTurn={isOfThisTurn(transcript)}
             waits={step !== undefined || transcript.questions.length > 0 || plan.length > 0}
           />
         )}
@@ -201,9 +203,16 @@ function canUpload({ facts }: Transcript): boolean {
   return facts?.tools.some(({ name }) => name === "write_file") ?? false;
 }
 
+/** Returns true if the task list was changed in the current turn, or in the last one if none runs. */
+function isOfThisTurn({ tasksTurn, turn }: Transcript): boolean {
+  return tasksTurn === turn;
+}
+
 /** Returns true while there is something to do; the transcript tells that the last task was done. */
-function showsTasks({ tasks, phase }: Transcript): boolean {
-  return tasks.length > 0 && (phase !== "idle" || tasks.some(({ state }) => state !== "done"));
+export function showsTasks(transcript: Transcript): boolean {
+  const { tasks, phase } = transcript;
+  const runs = phase !== "idle" && isOfThisTurn(transcript);
+  return tasks.length > 0 && (runs || tasks.some(({ state }) => state !== "done"));
 }
 
 /** Current activity, in one line. */

@@ -15,14 +15,16 @@ const ROOMY = "(min-width: 761px) and (min-height: 701px)";
 
 interface Props {
   tasks: readonly TodoItem[];
+  /** False if the list is from an earlier turn; it is then closed until the user opens it. */
+  ofThisTurn: boolean;
   /** True if something else above the composer waits for the user; the list is then closed until the user opens it. */
   waits: boolean;
 }
 
-export function TaskList({ tasks, waits }: Props) {
+export function TaskList({ tasks, ofThisTurn, waits }: Props) {
   const [chosen, choose] = useState<boolean>();
   const [roomy] = useState(() => matchMedia(ROOMY).matches);
-  const open = chosen ?? (roomy && !waits);
+  const open = chosen ?? (roomy && ofThisTurn && !waits);
   const current = tasks.find(({ state }) => state === "active");
   return (
     <section className="tasks" aria-label="Tasks">

@@ -3,7 +3,9 @@ import { createRoot } from "react-dom/client";
 import { expect, test, vi } from "vitest";
 import { SessionLink } from "../protocol/session-link";
 import { SessionStore } from "../state/session-store";
-import { Conversation, lazyParts } from "./Conversation";
+import { emptyTranscript } from "../state/transcript";
+import { Conversation, lazyParts, showsTasks } from "./Conversation";
+import { TaskList } from "./TaskList";
 
 test("the code of messages is loaded while a session is opened, before a message is there", async () => {
   const nothing = () => undefined;
@@ -19,6 +21,27 @@ test("the code of messages is loaded while a session is opened, before a message
   );
   expect(lazyParts.loaded).toBeUndefined();
   await vi.waitUntil(() => lazyParts.loaded, { timeout: 10_000 });
+  root.unmount();
+  vi.unstubAllGlobals();
+});
+
+test("the task list of an earlier turn is closed, and not shown if nothing is left to do", async () => {
+  const tasks = (state: "done" | "pending") => [{ text: "copy", state }];
+  const shown = (tasksTurn: number, state: "done" | "pending", phase: "idle" | "thinking") =>
+    showsTasks({ ...emptyTranscript, tasks: tasks(state), tasksTurn, turn: 2, phase });
+  expect([shown(2, "done", "thinking"), shown(2, "done", "idle")]).toEqual([true, false]);
+  expect([shown(1, "done", "thinking"), shown(1, "pending", "thinking")]).toEqual([false, true]);
+  vi.stubGlobal("matchMedia", () => ({ matches: true }));
+  const root = createRoot(document.body);
+  const open = async (ofThisTurn: boolean) => {
+    root.render(
+      <TaskList key={`${ofThisTurn}`} tasks={tasks("pending")} ofThisTurn={ofThisTurn} waits={false} />,
+    );
+    const button = () => document.querySelector("button[aria-expanded]");
+    await vi.waitUntil(() => button()?.getAttribute("aria-expanded") === `${ofThisTurn}`);
+    return document.querySelector("li") !== null;
+  };
+  expect([await open(true), await open(false)]).toEqual([true, false]);
   root.unmount();
   vi.unstubAllGlobals();
 });

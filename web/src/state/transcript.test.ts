@@ -788,6 +788,11 @@ test("the task list is kept until the history is cleared, and each change is one
   const messages = log(first, tasks("active", "pending"), tasks("done", "active"), tasks("done", "done"));
   const after = fold(emptyTranscript, messages);
   expect(after.tasks.map(({ state }) => state)).toEqual(["done", "done"]);
+  const later = fold(
+    emptyTranscript,
+    log(state("thinking", 1), tasks("active"), state("idle", 1), state("thinking", 2)),
+  );
+  expect([later.tasksTurn, later.turn]).toEqual([1, 2]);
   expect(after.items.map((item) => "text" in item && item.text)).toEqual([
     "tasks planned: 2",
     "task done: task 1",

@@ -96,6 +96,8 @@ export interface Transcript {
   jobs: readonly Job[];
   /** The agent's task list. */
   tasks: readonly TodoItem[];
+  /** Turn in which the tasks were last changed. */
+  tasksTurn: number;
   /** Skills and custom commands that a prompt may name. */
   skills: readonly Skill[];
   usage: TokenCounts;
@@ -137,6 +139,7 @@ export const emptyTranscript: Transcript = {
   queued: [],
   jobs: [],
   tasks: [],
+  tasksTurn: 0,
   skills: [],
   usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0 },
   seq: 0,
@@ -655,6 +658,7 @@ class TranscriptBuilder {
   private tasksChanged({ seq, items }: Extract<ServerMessage, { type: "todo" }>): void {
     const line = taskNotice(this.next.tasks, items);
     this.next.tasks = items;
+    this.next.tasksTurn = this.next.turn;
     this.notice(seq, line);
   }
 
