@@ -69,8 +69,8 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
         Some(_) => {}
         None => {
             let what = match node.kind() {
-                "command_substitution" | "process_substitution" => "a substitution, which counts as a change",
-                "arithmetic_expansion" => "arithmetic, which counts as a change",
+                "command_substitution" | "process_substitution" => "a substitution",
+                "arithmetic_expansion" => "arithmetic",
                 _ => "an expansion that does more than insert a variable",
             };
             state.note(span_of(script, node), RiskClass::Changes, what);
@@ -138,7 +138,7 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 /// shell evaluates their values too, and these may contain commands.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
     let text = text(script, node);
-    state.note(span_of(script, node), RiskClass::Changes, "arithmetic, which counts as a change");
+    state.note(span_of(script, node), RiskClass::Changes, "arithmetic");
     let plain = text.replace("$#", "0").replace("$?", "0").replace("$$", "0");
     let constant = plain
         .strip_prefix('$')
@@ -230,7 +230,7 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
     let text = script.source.get(node.byte_range()).unwrap_or("");
     let words: Vec<&str> = text.split_whitespace().collect();
     let span = script.span_of(node);
-    state.note(span, RiskClass::Changes, "a condition, which counts as a change");
+    state.note(span, RiskClass::Changes, "a condition");
     if words.first() != Some(&"[[") || words.last() != Some(&"]]") {
         state.note_unread(span, "cannot be parsed");
     }

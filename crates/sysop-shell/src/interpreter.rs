@@ -105,7 +105,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
 fn shell(state: &mut State, call: &ProgramCall<'_>) {
     const LIST: &str = "-abefhiklmnprstuvxBCDEHPTcd -oO: --login --posix --norc --noprofile --verbose --restricted --noediting \
          --debugger --rcfile= --init-file= --no-rcs --command=";
-    state.note(call.span_of_program(), RiskClass::Changes, "starts a shell, which counts as a change");
+    state.note(call.span_of_program(), RiskClass::Changes, "starts a shell");
     let arguments = call.arguments();
     let (dashed, _): (Vec<Word>, Vec<Word>) =
         arguments.iter().cloned().partition(|word| !word.text().starts_with('+'));

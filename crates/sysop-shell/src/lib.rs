@@ -156,7 +156,8 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
     if command.len() > COMMAND_BYTES_MAX {
         state.note_unread(whole, "too long to analyze");
     } else if let Some((at, hidden)) = command.char_indices().find(|(_, c)| is_hidden(*c)) {
-        state.note_unread((at, at + hidden.len_utf8()), "contains control or invisible characters");
+        let why = format!("contains the control or invisible character {}", visible(hidden));
+        state.note_unread((at, at + hidden.len_utf8()), &why);
     } else {
         state.run_script(command, ScriptOrigin::TopLevel, &Stdin::Inherited);
         let builds = programs::builds(state.invocations());
@@ -179,6 +180,14 @@ impl State {
     /// here so that the rules, which call it, need not depend on `script`.
     fn run_script(&mut self, source: &str, origin: ScriptOrigin, input: &Stdin) {
         script::run(self, source, origin, input);
+    }
+}
+
+/// Returns an escape for a character that cannot be seen: `\x1b`, or `\u{200d}` above U+00FF.
+fn visible(hidden: char) -> String {
+    match u32::from(hidden) {
+        code @ 0..0x100 => format!("\\x{code:02x}"),
+        code => format!("\\u{{{code:x}}}"),
     }
 }
 

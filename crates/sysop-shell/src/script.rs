@@ -10,7 +10,7 @@ use super::folders::Folders;
 use super::lexer::{Extent, Lexer, Mismatch, RedirectOperator, Token, Word};
 use super::program_call::{Script, ScriptOrigin, Stdin};
 use super::simple_command::SimpleCommand;
-use super::state::State;
+use super::state::{Span, State};
 use super::syntax_tree::{each_below, parse};
 use super::targets;
 use crate::risk::RiskClass;
@@ -235,7 +235,7 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
         if !child.is_named() {
             match kind {
                 "&" => {
-                    let why = "runs in the background, which counts as a change";
+                    let why = "runs in the background";
                     state.note(script.span_of(*child), RiskClass::Changes, why);
                 }
                 ";" | ";;" | "\n" | "!" | "{" | "}" | "(" | ")" | "$(" | "<(" | ">(" | "if" | "then"
@@ -260,8 +260,8 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
 /// Notes a loop or a condition at its first word.
 fn note_keyword(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let why = match node.kind() {
-        "if_statement" | "case_statement" => "a condition, which counts as a change",
-        "while_statement" | "for_statement" | "c_style_for_statement" => "a loop, which counts as a change",
+        "if_statement" | "case_statement" => "a condition",
+        "while_statement" | "for_statement" | "c_style_for_statement" => "a loop",
         _ => return state.raise(RiskClass::Changes),
     };
     let length = script.text(node).find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(0);
@@ -537,6 +537,16 @@ impl Script<'_> {
     }
 }
 
+impl Script<'_> {
+    /// Returns the span of the word at which the lexer and the grammar disagree, or of the script if there is none.
+    fn span_of_mismatch(&self, at: usize) -> Span {
+        let (before, after) = self.source.split_at_checked(at).unwrap_or_default();
+        let start = before.trim_end_matches(|c: char| !c.is_whitespace()).len();
+        let end = at + after.find(char::is_whitespace).unwrap_or(after.len());
+        if start < end { self.span(start, end) } else { self.span(0, self.source.len()) }
+    }
+}
+
 /// Returns the offset at which a simple command that has a here-document ends on its first line.
 fn line_end(script: &Script<'_>, document: Node<'_>) -> usize {
     let mut cursor = document.walk();
@@ -646,7 +656,7 @@ fn judge_read(
     match read {
         Ok(simple) if only_redirects && !simple.words.is_empty() => note_unparsed(state, script, node),
         Ok(simple) => simple.judge(state, script, input),
-        Err(Mismatch(at)) => state.note_unread(script.span(at, at), UNPARSED),
+        Err(Mismatch(at)) => state.note_unread(script.span_of_mismatch(at), UNPARSED),
     }
 }
 

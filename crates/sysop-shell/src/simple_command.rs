@@ -136,11 +136,11 @@ fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, targe
             None
         }
         RedirectOperator::Document { .. } => {
-            state.note(span, RiskClass::Changes, "a here-document, which counts as a change");
+            state.note(span, RiskClass::Changes, "a here-document");
             None
         }
         RedirectOperator::Text => {
-            state.note(span, RiskClass::Changes, "a here-string, which counts as a change");
+            state.note(span, RiskClass::Changes, "a here-string");
             if targets::names_secret(state, target, false) {
                 state.secret_name.get_or_insert(span);
             }

@@ -12,7 +12,8 @@ const PROGRESS_MAX: usize = 8192;
 pub(super) fn parse(source: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let masked = masked(source);
+    let mut masked = masked(source);
+    mask_process_ids(&mut masked);
     let bytes = masked.as_ref();
     let mut reports = 0;
     let mut watch = |progress: &ParseState| {
@@ -35,6 +36,23 @@ fn masked(source: &str) -> Cow<'_, [u8]> {
         return Cow::Borrowed(source.as_bytes());
     }
     source.bytes().map(|byte| if byte.is_ascii() { byte } else { b'u' }).collect()
+}
+
+/// Writes `$$` before white space as `$0`. The grammar (tree-sitter-bash 0.25.1) reads `$$` as two dollar signs if it ends
+/// a word that begins with other text, as in `touch x$$ y`. Both are expansions to one value, and the text of a node is
+/// taken from the source. A `$$` that is no expansion, as in `\$$`, stays text: the lexer reads the source, too.
+fn mask_process_ids(masked: &mut Cow<'_, [u8]>) {
+    let mut at = 0;
+    while let Some(rest) = masked.get(at..at + 2) {
+        if rest != b"$$" {
+            at += 1;
+            continue;
+        }
+        if masked.get(at + 2).is_some_and(|after| b" \t\n".contains(after)) {
+            masked.to_mut()[at + 1] = b'0';
+        }
+        at += 2;
+    }
 }
 
 /// Calls `enter` for every node below `node`, without recursion. `enter` returns true to descend into a node.

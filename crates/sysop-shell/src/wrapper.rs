@@ -21,7 +21,7 @@ struct Wrapper {
     floor: (RiskClass, &'static str),
 }
 
-const STARTS: (RiskClass, &str) = (RiskClass::Changes, "starts another program, which counts as a change");
+const STARTS: (RiskClass, &str) = (RiskClass::Changes, "starts another program");
 
 const fn wrapper(
     names: &'static [&'static str],
@@ -153,7 +153,7 @@ const WRAPPERS: &[Wrapper] = &[
         "-0prtxo -adEILnPRsJ: -eil? --null --arg-file= --delimiter= --eof? --replace? --max-lines? --max-args= --max-procs= \
          --interactive --max-chars= --no-run-if-empty --verbose --exit --open-tty --process-slot-var= --show-limits",
         0,
-        (RiskClass::Changes, "takes arguments from standard input, which counts as a change"),
+        (RiskClass::Changes, "takes arguments from standard input"),
     ),
     wrapper(
         &[

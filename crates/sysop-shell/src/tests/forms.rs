@@ -399,26 +399,26 @@ fn changes_have_a_reason() {
         assert!(!analysis.risk.findings.is_empty(), "{command}");
     }
     for (command, part, why) in [
-        ("for f in *; do wc $f; done", "for", "a loop, which counts as a change"),
-        ("while true; do ls; done", "while", "a loop, which counts as a change"),
-        ("until false; do ls; done", "until", "a loop, which counts as a change"),
-        ("if true; then ls; fi", "if", "a condition, which counts as a change"),
-        ("case x in y) ls;; esac", "case", "a condition, which counts as a change"),
-        ("[[ -e x ]]", "[[ -e x ]]", "a condition, which counts as a change"),
-        ("echo \"now: $(date)\"", "$(date)", "a substitution, which counts as a change"),
-        ("echo `date`", "`date`", "a substitution, which counts as a change"),
-        ("diff <(ls a) <(ls b)", "<(ls a)", "a substitution, which counts as a change"),
+        ("for f in *; do wc $f; done", "for", "a loop"),
+        ("while true; do ls; done", "while", "a loop"),
+        ("until false; do ls; done", "until", "a loop"),
+        ("if true; then ls; fi", "if", "a condition"),
+        ("case x in y) ls;; esac", "case", "a condition"),
+        ("[[ -e x ]]", "[[ -e x ]]", "a condition"),
+        ("echo \"now: $(date)\"", "$(date)", "a substitution"),
+        ("echo `date`", "`date`", "a substitution"),
+        ("diff <(ls a) <(ls b)", "<(ls a)", "a substitution"),
         ("ls $x", "$x", "a word that is known only at run time"),
         ("cat \"$x\"", "\"$x\"", "a word that is known only at run time"),
-        ("echo $((1 + 2))", "$((1 + 2))", "arithmetic, which counts as a change"),
+        ("echo $((1 + 2))", "$((1 + 2))", "arithmetic"),
         ("ls {a,b}", "{a,b}", "braces that become several words"),
-        ("cat <<'X'\nhello\nX", "<<'X'", "a here-document, which counts as a change"),
-        ("wc <<< text", "<<< text", "a here-string, which counts as a change"),
-        ("ls &", "&", "runs in the background, which counts as a change"),
-        ("time ls", "time", "starts another program, which counts as a change"),
-        ("watch ls", "watch", "starts another program, which counts as a change"),
-        ("ls | xargs wc", "xargs", "takes arguments from standard input, which counts as a change"),
-        ("find . -exec wc {} +", "-exec", "runs a program on the files found, which counts as a change"),
+        ("cat <<'X'\nhello\nX", "<<'X'", "a here-document"),
+        ("wc <<< text", "<<< text", "a here-string"),
+        ("ls &", "&", "runs in the background"),
+        ("time ls", "time", "starts another program"),
+        ("watch ls", "watch", "starts another program"),
+        ("ls | xargs wc", "xargs", "takes arguments from standard input"),
+        ("find . -exec wc {} +", "-exec", "runs a program on the files found"),
         ("x=1", "x=1", "sets a variable"),
         ("read x", "read x", "sets a variable"),
         ("set -x", "set -x", "changes how this shell works"),
@@ -682,4 +682,51 @@ fn the_end_of_a_shell_is_a_change_only_if_the_shell_would_go_on() {
     }
     assert_eq!(classes_in_shells("sh -c 'exit 3'")[0], classes_in_shells("sh -c true")[0]);
     assert_eq!(classes_in_shells("sh -c 'exit 3'")[1], classes_in_shells("sh -c true")[1]);
+}
+
+#[test]
+fn a_process_id_at_the_end_of_a_word_is_an_unknown_value() {
+    // The grammar alone reads `$$` before a semicolon.
+    for (command, same) in [
+        ("touch /tmp/r-$$ && echo restarted", "touch /tmp/r-$$; echo restarted"),
+        ("mv a /tmp/x.$$ && ls", "mv a /tmp/x.$$; ls"),
+        ("echo a$$ ok", "echo a$$; echo ok"),
+        ("echo a$$\nls", "echo a$$; ls"),
+        ("echo a$$\t&& ls", "echo a$$; ls"),
+        ("echo x > /etc/cron.d/a$$ && ls", "echo x > /etc/cron.d/a$$; ls"),
+        ("sh -c 'rm -r /tmp/x$$ y'", "sh -c 'rm -r /tmp/x$$;' y"),
+    ] {
+        let (found, expected) = (class_of(command), class_of(same));
+        assert_eq!(found.0, expected.0, "{command}: {}, {same}: {}", found.1, expected.1);
+        assert!(!found.1.contains("cannot be parsed"), "{command}: {}", found.1);
+    }
+    assert!(class_of("touch r-$$ && echo restarted").0 < RiskClass::Dangerous);
+    for command in [
+        "echo a$$ $(rm -rf /)",
+        "echo a$$ ; rm -rf /",
+        "echo a$$ `rm -rf /`",
+        "rm -rf a$$ /",
+        "echo \\$$ && rm -rf /",
+        "echo '$$ ' && rm -rf /",
+        "echo $'$$ ' && rm -rf /",
+        "echo \"a$$ $(rm -rf /)\"",
+        "echo ${x:-$$ $(rm -rf /)}",
+        "[[ $$ == a$$ && -n $(rm -rf /) ]]",
+        "for x in a$$ $(rm -rf /); do ls; done",
+        "case a$$ in *) rm -rf /;; esac",
+        "cat <<E$$ \nx\nE$$ \nrm -rf /",
+        "cat <<E$$\nE$0\nE$$\nrm -rf /",
+        "cat <<'E$0'\nE$$\nrm -rf /\nE$0\nrm -rf /",
+    ] {
+        assert!(class_of(command).0 >= RiskClass::Dangerous, "{command:?}: {:?}", class_of(command));
+    }
+}
+
+#[test]
+fn a_hidden_character_is_named() {
+    for (command, escape) in [("ls \u{1f469}\u{200d}\u{1f4bb}", "\\u{200d}"), ("ls \u{1b}[1m", "\\x1b")] {
+        let (class, why) = class_of(command);
+        assert_eq!(class, RiskClass::Dangerous);
+        assert_eq!(why, format!("contains the control or invisible character {escape}"));
+    }
 }

@@ -179,7 +179,7 @@ fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize, action: &Wo
     if inner.is_empty() {
         state.note(call.span, RiskClass::Opaque, "runs a program that is chosen at run time");
     } else {
-        let why = "runs a program on the files found, which counts as a change";
+        let why = "runs a program on the files found";
         state.note(call.span_of(action), RiskClass::Changes, why);
         call.judge_inner(state, inner, Some(ArgumentSource::FoundFiles));
     }
