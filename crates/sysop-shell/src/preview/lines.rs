@@ -83,10 +83,9 @@ impl PreviewPlan {
                 Ok(sections) => read_section(view, &sections.next().unwrap_or_default()),
             },
         };
-        let is_single = self.omitted == 0 && self.effects.len() == 1;
         let unknown = |effect: &PlannedEffect, why: Reason| {
             let subject = match report::name(&effect.subject) {
-                subject if is_single || subject.is_empty() => String::new(),
+                subject if self.is_single() || subject.is_empty() => String::new(),
                 subject => format!("`{subject}`: "),
             };
             Report::from(format!("{subject}effect unknown ({why})"))
@@ -120,10 +119,29 @@ impl PreviewPlan {
         let mut previous = None;
         let mut lines: Vec<String> = Vec::new();
         for (at, effect, report) in shown {
-            lines.push(format!("{}{}", order_words(*at, previous, effect.follows_change), report.summary));
+            let order = order_words(*at, previous, effect.follows_change);
+            lines.push(match without_failures(&report.summary).filter(|_| effect.follows_change) {
+                Some(certain) if certain.is_empty() => {
+                    format!("{}{}", order.trim_end_matches(AS_OF_NOW), self.after_subject(effect))
+                }
+                Some(certain) => format!("{order}{certain}"),
+                None => format!("{order}{}", report.summary),
+            });
             previous = Some(*at);
         }
         (lines, more)
+    }
+
+    /// Returns the text of an effect's command, after a colon. Empty if the plan is about one effect only.
+    fn after_subject(&self, effect: &PlannedEffect) -> String {
+        match report::name(&effect.subject) {
+            subject if self.is_single() || subject.is_empty() => String::new(),
+            subject => format!(": `{subject}`"),
+        }
+    }
+
+    fn is_single(&self) -> bool {
+        self.omitted == 0 && self.effects.len() == 1
     }
 }
 
@@ -177,6 +195,22 @@ fn cut(line: &str, chars_max: usize) -> String {
         None => line.to_owned(),
     }
 }
+
+/// Returns a summary without what is said to fail, or `None` if nothing is. An earlier command may cure the failure. The
+/// rest is empty if it says nothing else for certain, as in `nothing to move`.
+fn without_failures(summary: &str) -> Option<String> {
+    let fails = |note: &&str| note.starts_with("fails") || note.starts_with("will fail");
+    let is_missing = summary.contains("effect unknown (") && summary.ends_with("does not exist)");
+    let certain: Vec<&str> = summary.split("; ").filter(|note| !is_missing && !fails(note)).collect();
+    if certain.len() == summary.split("; ").count() {
+        return None;
+    }
+    let is_empty = certain.iter().all(|note| note.starts_with("nothing to ") || note.contains(" 0 of 0 "));
+    Some(if is_empty { String::new() } else { certain.join("; ") })
+}
+
+/// End of the words about the order of effects, before what the probe saw.
+const AS_OF_NOW: &str = "; as of now: ";
 
 /// Returns the words before a line about the effect at `at`, if the line before is about the effect at `previous`. The
 /// probe of a later command does not see the effect of an earlier one.
