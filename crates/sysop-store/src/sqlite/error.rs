@@ -65,7 +65,8 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let unavailable = StoreError::Unavailable;
     match primary_code(error) {
         Some(FULL) => unavailable(format!(
-            "the disk of database {path} is full, and nothing was stored; free some space and try again"
+            "the disk of database {path} is full, and nothing was stored; free some space, or use another disk, such as \
+             memory: XDG_DATA_HOME=/dev/shm/sysop"
         )),
         Some(READONLY) => unavailable(format!(
             "cannot write to database {path}; make the file and its directory writable or choose another directory with \
@@ -112,5 +113,20 @@ fn message(error: &rusqlite::Error) -> &str {
         msg
     } else {
         "no message"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{FULL, store_error};
+
+    #[test]
+    fn a_full_disk_has_a_way_out() {
+        let full = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(FULL), None);
+        let text = store_error(Path::new("/home/ada/sysop.db"), &full).to_string();
+        assert!(text.contains("the disk of database /home/ada/sysop.db is full"), "{text}");
+        assert!(text.contains("XDG_DATA_HOME=/dev/shm/sysop"), "{text}");
     }
 }
