@@ -351,7 +351,7 @@ impl Host for Fleet {
         }
         let names: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
         let surveys = self.members.iter().map(|member| member.survey(call));
-        survey::merged(&names.join(","), futures::future::join_all(surveys).await)
+        survey::merged(&names, futures::future::join_all(surveys).await)
     }
 
     async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {

@@ -40,7 +40,10 @@ impl Toolbox {
         }
         if survey.resolution == Resolution::Host {
             let of_call = |survey: &Survey| targets_of(spec, call, survey);
-            if self.resolve_targets(of_call, &mut survey).await.is_err() {
+            let resolving = self.resolve_targets(of_call, &mut survey);
+            let (resolved, certain_failure) = tokio::join!(resolving, self.certain_failure(call));
+            survey.certain_failure = certain_failure;
+            if resolved.is_err() {
                 survey.resolution = Resolution::Failed;
             }
         }

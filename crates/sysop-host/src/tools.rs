@@ -43,6 +43,7 @@ use crate::undo::{UndoSettings, records_of};
 
 /// Internal tool with which front ends undo changes; not offered to models.
 pub(crate) const UNDO: &str = "undo";
+const EDIT_FILE: &str = "edit_file";
 
 pub(crate) struct Toolbox {
     pub(crate) machine: Arc<dyn Machine>,
@@ -158,7 +159,7 @@ impl Toolbox {
             "cat" => self.cat(read(arguments)?, call).await,
             "write_file" => self.write_file(read(arguments)?, call).await,
             "write_file_chunk" => self.write_file_chunk(read(arguments)?, call).await,
-            "edit_file" => self.edit_file(read(arguments)?, call).await,
+            EDIT_FILE => self.edit_file(read(arguments)?, call).await,
             "delete_file" => self.delete_file(read(arguments)?, call).await,
             "find_files" => self.find_files(read(arguments)?, call).await,
             "ls" => self.ls(read(arguments)?, call).await,

@@ -189,6 +189,9 @@ pub struct Survey {
     /// Reason why the host cannot be reached, in one sentence. If set, the call fails with this reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
+    /// Text with which the call would fail if it ran now, on every host. Nobody need be asked about such a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certain_failure: Option<String>,
     /// State of the session's terminal; set only for calls that type keys.
     pub terminal: TerminalFocus,
     /// Guard under which the call can run.

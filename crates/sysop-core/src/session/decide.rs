@@ -15,7 +15,8 @@ use crate::message::ToolCall;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
-    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for, refusal_for_people,
+    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for, reads_only_plain_files,
+    refusal_for_people,
 };
 use crate::tool::{ToolEffect, ToolSpec};
 use crate::undo::UNDO_TOOL;
@@ -202,11 +203,7 @@ impl Session {
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
         }
         if let Some(why) = &survey.unreachable {
-            if origin != Origin::Model {
-                // No model reply contains this call; `ToolStarted` records in the log what failed.
-                self.emit(out, Event::ToolStarted { call, origin });
-            }
-            return self.finish(out, id, Outcome::unreachable(why.clone()));
+            return self.fail_unstarted(out, call, origin, Outcome::unreachable(why.clone()));
         }
         if let Some(why) = hook_refusal(&hooks).or_else(|| guard_refusal(&call, survey)) {
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
@@ -245,6 +242,9 @@ impl Session {
             Verdict::Allow => self.run(out, call, origin, fence, guarded),
             Verdict::Ask if allowed => self.run(out, call, origin, fence, guarded),
             Verdict::Ask => {
+                if let Some(why) = self.certain_failure(&call, survey) {
+                    return self.fail_unstarted(out, call, origin, Outcome::failed(why));
+                }
                 risk.findings.extend(unguarded);
                 let (preview, terms) = (Vec::new(), self.approval_terms());
                 let asked = Event::ApprovalAsked {
@@ -262,6 +262,24 @@ impl Session {
             }
             Verdict::Deny => self.finish(out, id, Outcome::new(Status::Rejected, refusal)),
         }
+    }
+
+    /// Ends a call that cannot run.
+    fn fail_unstarted(&mut self, out: &mut Output, call: ToolCall, origin: Origin, outcome: Outcome) {
+        let id = call.id.clone();
+        if origin != Origin::Model {
+            // No model reply contains this call; `ToolStarted` records in the log what failed.
+            self.emit(out, Event::ToolStarted { call, origin });
+        }
+        self.finish(out, id, outcome);
+    }
+
+    /// Returns the text with which the call would fail, if the host knows that it would. Returns `None` if reading the
+    /// files of the call needs approval, because the text tells something about their content.
+    fn certain_failure(&self, call: &ToolCall, survey: &Survey) -> Option<String> {
+        let why = survey.certain_failure.clone()?;
+        let spec = self.offered_tools().named(&call.name)?;
+        reads_only_plain_files(spec, call, survey).then_some(why)
     }
 
     /// Assesses a command from its text alone, without a survey of its host.

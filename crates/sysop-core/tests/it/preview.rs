@@ -1,11 +1,16 @@
 //! Effect previews of calls that wait for approval.
 
+use serde_json::json;
 use sysop_core::event::{ConfigChange, Effect, Event, Input};
 use sysop_core::id::CallId;
-use sysop_core::policy::{ApprovalMode, CommandContext, Resolution, RiskClass, Survey};
+use sysop_core::outcome::Status;
+use sysop_core::policy::{
+    Access, ApprovalMode, CommandContext, Resolution, ResolvedFile, ResolvedTarget, RiskClass, Survey, Target,
+};
 use sysop_core::session::Activity;
+use sysop_core::tool::ToolEffect;
 
-use crate::world::{World, bash, calls, spec};
+use crate::world::{World, bash, call, calls, spec, tool};
 
 /// Lets the model propose a command whose survey the host answered.
 fn proposed(mode: ApprovalMode, command: &str) -> World {
@@ -128,6 +133,59 @@ fn a_new_mode_is_applied_before_the_approval_is_asked_for() {
 fn a_command_without_a_row_in_the_table_asks_at_once() {
     let world = proposed(ApprovalMode::Each, "frobnicate --all");
     assert_eq!(preview(&world), Some(&Vec::new()));
+}
+
+/// Lets the model propose an edit of a file below `/srv`, which would fail, according to the host.
+fn failing_edit(mode: ApprovalMode, path: &str) -> World {
+    let mut spec = spec(mode);
+    spec.tools.push(tool("edit_file", ToolEffect::Writes, "path"));
+    let mut world = World::new(spec);
+    let target =
+        Target { word: path.to_owned(), glob: false, folder: Some("/srv".to_owned()), access: Access::Write };
+    let files = vec![ResolvedFile { path: format!("/srv/{path}"), ..ResolvedFile::default() }];
+    let targets = vec![ResolvedTarget { target, files }];
+    let certain_failure = Some("old_string was not found".to_owned());
+    world.survey = Survey { targets, certain_failure, ..host_survey() };
+    world.prompt("tidy up").reply(calls(vec![call("a", "edit_file", json!({ "path": path }))]));
+    world
+}
+
+fn finished(world: &World) -> Option<(Status, String)> {
+    world.log.iter().find_map(|event| match event {
+        Event::ToolFinished { outcome, .. } => Some((outcome.status, outcome.output.clone())),
+        _ => None,
+    })
+}
+
+#[test]
+fn nobody_is_asked_about_an_edit_that_cannot_apply() {
+    let world = failing_edit(ApprovalMode::Each, "a.conf");
+    assert_eq!(preview(&world), None, "no approval is asked for");
+    assert_eq!(finished(&world), Some((Status::Failed, "old_string was not found".to_owned())));
+    assert!(world.ran.is_empty());
+    let (_, request) = world.asked.expect("the model is told, and may correct the edit");
+    let told = format!("{:?}", request.messages);
+    assert!(told.contains("old_string was not found"), "{told}");
+}
+
+#[test]
+fn a_failure_that_would_tell_about_a_secret_file_needs_approval() {
+    let world = failing_edit(ApprovalMode::Each, ".ssh/id_ed25519");
+    assert_eq!(preview(&world), Some(&Vec::new()), "{:?}", world.log);
+    assert_eq!(finished(&world), None);
+}
+
+#[test]
+fn a_read_only_session_denies_an_edit_even_if_it_cannot_apply() {
+    let world = failing_edit(ApprovalMode::Never, "a.conf");
+    assert!(finished(&world).is_some_and(|(status, _)| status == Status::Rejected));
+}
+
+#[test]
+fn an_approved_edit_runs_even_if_it_cannot_apply_any_more() {
+    let mut world = failing_edit(ApprovalMode::Each, ".ssh/id_ed25519");
+    world.allow();
+    assert_eq!(world.ran.len(), 1, "the tool says why it fails");
 }
 
 /// Survey of a host that resolves targets itself.

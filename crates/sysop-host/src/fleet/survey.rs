@@ -3,9 +3,10 @@
 
 use sysop_core::policy::{CommandContext, Dialect, GuardOffer, Resolution, ResolvedTarget, Survey};
 
-/// Merges the surveys of the hosts into one. Unreachable hosts are ignored, unless all are unreachable. `names` is the
-/// combined name of the hosts.
-pub(super) fn merged(names: &str, surveys: Vec<Survey>) -> Survey {
+/// Merges the surveys of the hosts into one. Unreachable hosts are ignored, unless all are unreachable. `names` are the
+/// names of the hosts, in the order of the surveys.
+pub(super) fn merged(names: &[&str], surveys: Vec<Survey>) -> Survey {
+    let certain_failure = common_failure(names, &surveys);
     // Unreachable hosts are ignored, because nothing runs there.
     let (reached, unreachable): (Vec<_>, Vec<_>) =
         surveys.into_iter().partition(|survey| survey.unreachable.is_none());
@@ -24,8 +25,24 @@ pub(super) fn merged(names: &str, surveys: Vec<Survey>) -> Survey {
         let guard = common_guard(all.guard, survey.guard);
         all = Survey { context, resolution, targets, guard, ..Survey::default() };
     }
-    all.context.host = Some(names.to_owned());
+    all.context.host = Some(names.join(","));
+    all.certain_failure = certain_failure;
     all
+}
+
+/// Returns the text with which the call would fail, if it would fail on each host that can be reached. Hosts with
+/// different texts get a line each.
+fn common_failure(names: &[&str], surveys: &[Survey]) -> Option<String> {
+    let reached = names.iter().zip(surveys).filter(|(_, survey)| survey.unreachable.is_none());
+    let failures: Vec<(&str, &str)> = reached
+        .map(|(name, survey)| Some((*name, survey.certain_failure.as_deref()?)))
+        .collect::<Option<_>>()?;
+    let (_, first) = failures.first()?;
+    if failures.iter().all(|(_, text)| text == first) {
+        return Some((*first).to_owned());
+    }
+    let lines: Vec<String> = failures.iter().map(|(name, text)| format!("{name}: {text}")).collect();
+    Some(lines.join("\n"))
 }
 
 /// Returns the refusal if a host refuses a guard. Otherwise, returns the longer of the guards offered, or that no host
@@ -113,22 +130,38 @@ mod tests {
     #[test]
     fn a_merged_survey_keeps_only_common_facts() {
         let both = vec![survey("/srv", Dialect::Bash, "/srv/a"), survey("/srv", Dialect::Bash, "/etc/a")];
-        let all = merged("web1,web2", both);
+        let all = merged(&["web1", "web2"], both);
         assert_eq!((all.context.dialect, all.resolution), (Dialect::Bash, Resolution::Host));
         assert_eq!(all.context.host.as_deref(), Some("web1,web2"));
         let files: Vec<&str> = all.targets[0].files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(files, ["/srv/a", "/etc/a"]);
 
         let differ = vec![survey("/srv", Dialect::Bash, "/srv/a"), survey("/opt", Dialect::Sh, "/opt/a")];
-        let all = merged("web1,web2", differ);
+        let all = merged(&["web1", "web2"], differ);
         assert_eq!((all.context.dialect, all.context.folder), (Dialect::Sh, None));
         assert_eq!(all.targets[0].target.folder, None);
         assert_eq!(all.targets[0].files.len(), 2);
     }
 
     #[test]
+    fn a_call_fails_for_certain_only_if_it_fails_on_each_reached_host() {
+        let failing = |text: &str| Survey {
+            certain_failure: Some(text.to_owned()),
+            ..survey("/srv", Dialect::Bash, "/srv/a")
+        };
+        let away = Survey { unreachable: Some("no route".to_owned()), ..Survey::default() };
+        let failure = |surveys| merged(&["web1", "web2", "db1"], surveys).certain_failure;
+        let same = vec![failing("a was not found"), failing("a was not found"), away.clone()];
+        assert_eq!(failure(same).as_deref(), Some("a was not found"));
+        let differ = vec![failing("a was not found"), failing("f does not exist"), away.clone()];
+        assert_eq!(failure(differ).as_deref(), Some("web1: a was not found\nweb2: f does not exist"));
+        let applies = vec![failing("a was not found"), survey("/srv", Dialect::Bash, "/srv/a"), away];
+        assert_eq!(failure(applies), None);
+    }
+
+    #[test]
     fn an_unreachable_host_makes_the_survey_unknown() {
-        let all = merged("a,b", vec![survey("/srv", Dialect::Bash, "/srv/a"), Survey::default()]);
+        let all = merged(&["a", "b"], vec![survey("/srv", Dialect::Bash, "/srv/a"), Survey::default()]);
         assert_eq!((all.context.dialect, all.resolution), (Dialect::Unknown, Resolution::Failed));
         assert!(all.targets.is_empty());
     }

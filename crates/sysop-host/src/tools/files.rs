@@ -3,14 +3,19 @@
 //! A change reads the current file, stores it for undo, and writes if the file is unchanged since.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
+use sysop_core::message::ToolCall;
 use sysop_core::outcome::{FileChange, Outcome, Status};
+use sysop_core::policy::Fence;
+use sysop_core::redact::shapes::redact_shapes;
 use sysop_core::text::strip_controls;
 use sysop_core::ui_text::{counted, grouped};
+use sysop_driver::port::{CancellationToken, DeltaSink};
 
 use super::edit::{edit, has_crlf_lines, with_crlf};
-use super::{CallContext, ToolError, ToolOutcome, Toolbox};
+use super::{CallContext, EDIT_FILE, ToolError, ToolOutcome, Toolbox, read};
 use crate::machine::{MachineError, Precondition};
 use crate::output::capture::joined;
 use crate::output::head_tail::HeadTail;
@@ -18,6 +23,8 @@ use crate::path::RootPath;
 
 /// A file with a NUL byte within this prefix counts as binary.
 const BINARY_LOOK_BYTES: usize = 8 * 1024;
+/// Maximum time of the check whether an edit would apply. After that, the call is decided without the check.
+const EDIT_CHECK_MAX: Duration = Duration::from_secs(3);
 /// Hash recorded for undo if the file does not exist after the change.
 pub(crate) const GONE: &str = "";
 
@@ -48,6 +55,13 @@ pub(super) struct EditFile {
     path: String,
     old_string: String,
     new_string: String,
+}
+
+/// Content of a file before and after an edit.
+struct EditedFile {
+    path: RootPath,
+    before: Vec<u8>,
+    after: Vec<u8>,
 }
 
 pub(super) struct ChangeRecord {
@@ -110,6 +124,13 @@ impl Toolbox {
     }
 
     pub(super) async fn edit_file(&self, arguments: EditFile, call: &CallContext<'_>) -> ToolOutcome {
+        let EditedFile { path, before, after } = self.edited(arguments, call).await?;
+        let changed = self.change(&path, Some(before), after).await?;
+        Ok(change_outcome("OK".to_owned(), changed))
+    }
+
+    /// Applies an edit to the content of the file, and writes nothing.
+    async fn edited(&self, arguments: EditFile, call: &CallContext<'_>) -> Result<EditedFile, ToolError> {
         let path = self.path(&arguments.path, call).await?;
         let before = self.machine.read(&path, call.cancel).await?;
         let EditFile { old_string, new_string, .. } = arguments;
@@ -119,8 +140,27 @@ impl Toolbox {
         });
         let (before, after) = editing.await.map_err(|error| ToolError::Refused(error.to_string()))?;
         let after = after.map_err(|error| ToolError::Refused(format!("{path}: {error}")))?;
-        let changed = self.change(&path, Some(before), after).await?;
-        Ok(change_outcome("OK".to_owned(), changed))
+        Ok(EditedFile { path, before, after })
+    }
+
+    /// Returns the text with which an edit would fail now. Returns `None` if the edit would succeed, if that is not
+    /// known within a short time, and for every other tool.
+    pub(crate) async fn certain_failure(&self, call: &ToolCall) -> Option<String> {
+        if call.name != EDIT_FILE {
+            return None;
+        }
+        let (fence, sink, cancel) = (&Fence::Off, DeltaSink::none(), &CancellationToken::new());
+        let context = CallContext { id: &call.id, fence, guard: None, sink, cancel };
+        let editing = async { self.edited(read(&call.arguments)?, &context).await };
+        let error = tokio::time::timeout(EDIT_CHECK_MAX, editing).await.ok()?.err()?;
+        match error {
+            ToolError::Machine(
+                MachineError::Unreachable(_) | MachineError::Unknown(_) | MachineError::Cancelled,
+            ) => None,
+            ToolError::Machine(_) | ToolError::Arguments(_) | ToolError::Refused(_) => {
+                Some(redact_shapes(&self.failed(&error).await.output).into_owned())
+            }
+        }
     }
 
     pub(super) async fn delete_file(&self, arguments: PathArguments, call: &CallContext<'_>) -> ToolOutcome {

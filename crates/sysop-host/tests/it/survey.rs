@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 use sysop_core::catalog::Profile;
+use sysop_core::outcome::Status;
 use sysop_core::policy::{
     Access, Dialect, Resolution, ResolvedFile, ResolvedTarget, Survey, Target, TerminalFocus,
 };
@@ -17,6 +18,7 @@ use crate::world::{Factory, Setup, World, conformance_with_busybox};
 conformance_with_busybox!(
     a_survey_tells_where_and_as_whom_a_command_would_run,
     the_survey_resolves_the_paths_of_file_tools,
+    the_survey_tells_that_an_edit_cannot_apply_in_the_words_of_the_tool,
 );
 
 fn real(path: &std::path::Path) -> String {
@@ -63,6 +65,26 @@ async fn the_survey_resolves_the_paths_of_file_tools(factory: &impl Factory) {
         let file = ResolvedFile { path: leads_to, missing, ..ResolvedFile::default() };
         assert_eq!(resolved.files, [file], "{path}");
     }
+}
+
+async fn the_survey_tells_that_an_edit_cannot_apply_in_the_words_of_the_tool(factory: &impl Factory) {
+    let world = factory.workspace();
+    world.put("a.conf", "listen 80;\nlisten 80;\nworkers 4;\n");
+    let edit = |path: &str, old: &str| json!({"path": path, "old_string": old, "new_string": "workers 8;"});
+    for (arguments, part) in [
+        (edit("a.conf", "workers 5;"), "the most similar line is line 3: workers 4;"),
+        (edit("a.conf", "listen 80;"), "occurs 2 times (lines 1, 2)"),
+        (edit("a.conf", "workers 8;"), "are the same"),
+        (edit("b.conf", "workers 4;"), "does not exist"),
+        (json!({"path": "a.conf"}), "invalid argument"),
+    ] {
+        let told = survey(&world, "edit_file", arguments.clone()).await.certain_failure;
+        assert!(told.as_ref().is_some_and(|told| told.contains(part)), "{arguments}: {told:?}");
+        let outcome = world.call("edit_file", arguments).await;
+        assert_eq!((outcome.status, Some(outcome.output)), (Status::Failed, told));
+    }
+    assert_eq!(survey(&world, "edit_file", edit("a.conf", "workers 4;")).await.certain_failure, None);
+    assert_eq!(survey(&world, "write_file", json!({"path": "a.conf"})).await.certain_failure, None);
 }
 
 /// A local or remote host; both kinds must resolve targets alike.
