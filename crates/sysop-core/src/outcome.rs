@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::JobId;
 use crate::image::ImageRef;
 use crate::style::StyleRuns;
 use crate::undo::UndoRecord;
@@ -28,6 +29,11 @@ pub enum RunningProgram {
     FullScreen,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(milliseconds: &u64) -> bool {
+    *milliseconds == 0
+}
+
 /// Outcome of a tool call, as reported by a host and logged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -49,6 +55,12 @@ pub struct Outcome {
     /// Running time in milliseconds, as measured by the host; 0 if nothing ran.
     #[serde(default)]
     pub duration_ms: u64,
+    /// Milliseconds that saving and comparing the state for undo took in addition; 0 if nothing was saved.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub undo_ms: u64,
+    /// Background job in which the command goes on; `None` if the call is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
     /// Files changed through file tools, for undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
@@ -214,6 +226,8 @@ impl Outcome {
             truncated: false,
             artifact: None,
             duration_ms: 0,
+            undo_ms: 0,
+            job: None,
             changes: Vec::new(),
             hosts: Vec::new(),
             changed: Vec::new(),

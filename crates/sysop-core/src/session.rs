@@ -137,6 +137,8 @@ pub struct Session {
     compact_next: Option<(CompactionReason, Option<String>)>,
     /// The user who made the last decision; logged if the decision was about an undo. Not part of the state.
     undo_by: Option<String>,
+    /// The newest call that was started in this process, and when. Not part of the state: no call survives the process.
+    running_since: Option<(CallId, Timestamp)>,
     /// Time of the newest input.
     now: Timestamp,
     /// Time at which the turn became active in this process. Not part of the state, because events record the active
@@ -245,6 +247,7 @@ impl Session {
             prompt_check: prompt_hooks::PromptCheck::default(),
             compact_next: None,
             undo_by: None,
+            running_since: None,
             now: Timestamp::default(),
             active_since: None,
         }
@@ -748,6 +751,7 @@ impl Session {
         guard: Option<GuardTimeout>,
     ) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
+        self.running_since = Some((call.id.clone(), self.now));
         let place = self.location(&call);
         let fence = if place == ToolLocation::Host { fence } else { Fence::Off };
         let call = self.with_timeout_action(call);

@@ -12,8 +12,8 @@ use crate::event::{Effect, Event, Origin, Output};
 use crate::id::{CallId, JobId};
 use crate::job::{JOBS_MAX, Job, JobOutput};
 use crate::message::{Arguments, ToolCall};
-use crate::outcome::{Outcome, Status};
-use crate::policy::{Assessment, Finding};
+use crate::outcome::{Outcome, Reversibility, Status};
+use crate::policy::{Assessment, Finding, RiskClass};
 use crate::tool::ToolEffect;
 
 /// Time to wait before a call with the argument `background` becomes a job. Long enough to notice an immediate failure.
@@ -130,10 +130,24 @@ impl Session {
             None => self.state.spec.host.clone(),
         };
         let command = call.text_argument("command").unwrap_or_default().to_owned();
+        let reads = self.risk_as_written(&command).class <= RiskClass::ReadsRemote;
         self.emit(out, Event::JobStarted { job, call: id.clone(), command, host });
         out.effects.push(Effect::Background { call: id.clone() });
         let text = format!("{output}\n[still running in the background as job {job}; see `{JOBS_TOOL}`]");
-        self.finish(out, id.clone(), Outcome::ok(text.trim_start()));
+        let outcome = Outcome {
+            duration_ms: self.running_ms(id),
+            job: Some(job),
+            // The state before a command is compared when its call ends, which a job does not wait for.
+            undo: (!reads).then_some(Reversibility::None),
+            ..Outcome::ok(text.trim_start())
+        };
+        self.finish(out, id.clone(), outcome);
+    }
+
+    /// Returns the time since the call was started, in milliseconds.
+    fn running_ms(&self, call: &CallId) -> u64 {
+        let since = self.running_since.as_ref().filter(|(running, _)| running == call);
+        since.map_or(0, |(_, since)| u64::try_from(self.now.0.saturating_sub(since.0)).unwrap_or_default())
     }
 
     /// Ends the job that a call became, after its outcome arrived. Returns false if the call is not a running job.

@@ -56,9 +56,15 @@ impl Session {
             }
             Some(_) | None => match self.state.changes.last() {
                 Some(changes) => Ok(file_undo(json!({ "changes": changes.files }), arguments)),
-                None => Err("no file change to undo in this session".to_owned()),
+                None => Err(self.nothing_to_undo()),
             },
         }
+    }
+
+    fn nothing_to_undo(&self) -> String {
+        let has_jobs = !self.state.jobs.is_empty() || !self.state.ended_jobs.is_empty();
+        let why = if has_jobs { "; commands in the background have no undo" } else { "" };
+        format!("no file change to undo in this session{why}")
     }
 
     fn not_undoable(&self, number: Option<u64>) -> String {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sysop_core::catalog::{self, OUTSIDE_SANDBOX, Profile};
-use sysop_core::event::{Effect, Event, Input};
-use sysop_core::id::JobId;
+use sysop_core::event::{Effect, Event, Input, Origin};
+use sysop_core::id::{CallId, JobId};
 use sysop_core::job::JOBS_MAX;
 use sysop_core::message::Message;
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::outcome::{Outcome, Reversibility, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::Activity;
 use sysop_core::tool::ToolSpec;
@@ -60,6 +60,40 @@ fn a_turn_goes_on_without_waiting_for_a_job() {
     let prompt = request.messages.last().expect("a prompt").message();
     let text = "[background job 1 ended, exit code 2: make]\n\nand now?".to_owned();
     assert_eq!(*prompt, Message::user(text), "the model learns of it with the next message");
+}
+
+/// The outcome of a call whose command went to the background five seconds after its start.
+fn moved_to_background(command: &str) -> (World, Outcome) {
+    let mut world = World::auto();
+    world.prompt("build").reply(calls(vec![bash("b", command)]));
+    world.tell_at(5, Input::BackgroundTimer { call: CallId::new("b"), output: "half".to_owned() });
+    let outcome = world.log.iter().find_map(|event| match event {
+        Event::ToolFinished { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    (world, outcome.expect("the call is over"))
+}
+
+#[test]
+fn the_outcome_of_a_call_names_its_job_and_the_time_so_far() {
+    let (_, outcome) = moved_to_background("make");
+    assert_eq!((outcome.job, outcome.duration_ms), (Some(JobId(1)), 5_000));
+    assert_eq!(outcome.undo, Some(Reversibility::None), "nothing is kept for an undo");
+    let (_, outcome) = moved_to_background("tail -f app.log");
+    assert_eq!(outcome.undo, None, "there is nothing to undo");
+    let whole = Outcome { duration_ms: 5, ..Outcome::ok("done") };
+    let json = serde_json::to_string(&whole).expect("an outcome is JSON");
+    assert!(!json.contains("job") && !json.contains("undo_ms"), "the log has no empty fields: {json}");
+}
+
+#[test]
+fn an_undo_after_a_job_says_that_jobs_have_none() {
+    let (mut world, _) = moved_to_background("make");
+    world.reply(says("ok")).tell(Input::StopJob { job: JobId(1) });
+    world.end_job(Outcome::new(Status::Cancelled, "partly"));
+    world.direct("undo", "", Origin::User);
+    let told = "no file change to undo in this session; commands in the background have no undo";
+    assert!(world.lines().ends_with(told), "{}", world.lines());
 }
 
 #[test]

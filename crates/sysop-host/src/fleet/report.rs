@@ -118,6 +118,7 @@ pub(super) async fn report(
         records.into_iter().map(move |record| UndoRecord { host: name.to_string(), ..record })
     });
     let records = records.collect();
+    let undo_ms = told.iter().map(|told| told.outcome.undo_ms).max().unwrap_or(0);
     let mut page = ReportWriter { told: &told, limits, artifacts, artifact: None, truncated: false };
     let (output, styles) = page.write(&groups).await;
     let exit_code = told.first().and_then(|told| told.outcome.exit_code);
@@ -129,6 +130,8 @@ pub(super) async fn report(
         truncated: page.truncated || told.iter().any(|told| told.outcome.truncated),
         artifact: page.artifact,
         duration_ms: 0,
+        undo_ms,
+        job: None,
         changes,
         hosts,
         changed,

@@ -587,6 +587,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
                 truncated,
                 artifact,
                 duration_ms,
+                undo_ms: duration_ms / 2,
+                job: undo.map(|_| JobId(3)),
                 changes,
                 hosts,
                 changed,
