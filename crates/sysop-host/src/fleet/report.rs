@@ -183,6 +183,13 @@ fn end(outcome: &Outcome) -> String {
     }
 }
 
+/// Returns the output without its last line if that line only repeats the exit code, which the heading tells.
+fn without_exit_code(outcome: &Outcome) -> &str {
+    let line = outcome.exit_code.map(|code| format!("[exit code {code}]"));
+    let before = line.and_then(|line| outcome.output.strip_suffix(&line));
+    before.filter(|before| before.is_empty() || before.ends_with('\n')).unwrap_or(&outcome.output)
+}
+
 /// Groups the hosts by result. Smaller groups come first; among groups of the same size, those with the worst result
 /// come first. Hosts that did not run the call come last.
 async fn groups(told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGroup> {
@@ -320,12 +327,13 @@ impl<'a> ReportWriter<'a> {
     fn section(&self, group: &ResultGroup) -> ReportSection<'a> {
         let outcome = &self.told[group.0[0]].outcome;
         let names = names(group.0.iter().map(|&place| &self.told[place]), self.names_bytes_max());
-        let heading = format!("== {names} ({} of {}): {} ==\n", group.0.len(), self.told.len(), end(outcome));
+        let hosts = counted(group.0.len() as u64, "host");
+        let heading = format!("== {names} ({hosts} of {}): {} ==\n", self.told.len(), end(outcome));
         let mut body = String::with_capacity(outcome.output.len() + 1);
         let mut styles = StyleRuns::default();
         let mut changes = outcome.styles.changes().peekable();
         let mut from = 0;
-        for line in outcome.output.split_inclusive('\n') {
+        for line in without_exit_code(outcome).split_inclusive('\n') {
             // A host's output must not imitate the heading of another host.
             if line.starts_with("== ") {
                 body.push(' ');

@@ -304,11 +304,9 @@ async fn stopping_ends_running_hosts_and_starts_no_more() {
     assert_eq!(outcome.status, Status::Unknown);
     let statuses: Vec<Status> = outcome.hosts.iter().map(|host| host.status).collect();
     assert_eq!(statuses, [Status::Cancelled, Status::Unknown, Status::Cancelled]);
-    assert!(
-        outcome.output.contains(
-            "== web3 (1 of 3): stopped ==\nnot run: the call was stopped before it reached this host"
-        )
-    );
+    assert!(outcome.output.contains(
+        "== web3 (1 host of 3): stopped ==\nnot run: the call was stopped before it reached this host"
+    ));
 }
 
 #[tokio::test]

@@ -57,8 +57,8 @@ async fn no_host_follows_if_a_canary_fails() {
     assert_eq!(by_host(&outcome), ["h0 ok 2", "h1 failed 1", "h2 rejected 3", "h3 rejected 3"]);
     assert_eq!(
         outcome.output,
-        "== h1 (1 of 4): exit code 1 ==\nbad\n== h0 (1 of 4): exit code 0 ==\na\n\
-         == h2, h3 (2 of 4): not run ==\nnot run: h1 in the canary group ended with: exit code 1"
+        "== h1 (1 host of 4): exit code 1 ==\nbad\n== h0 (1 host of 4): exit code 0 ==\na\n\
+         == h2, h3 (2 hosts of 4): not run ==\nnot run: h1 in the canary group ended with: exit code 1"
     );
 }
 
@@ -70,7 +70,7 @@ async fn no_host_follows_if_canaries_differ() {
     assert_eq!(outcome.status, Status::Failed, "a host ran the call, so the call does not count as rejected");
     assert!(
         outcome.output.ends_with(
-            "== h2 (1 of 3): not run ==\nnot run: h0, h1 in the canary group gave different results"
+            "== h2 (1 host of 3): not run ==\nnot run: h0, h1 in the canary group gave different results"
         ),
         "{}",
         outcome.output

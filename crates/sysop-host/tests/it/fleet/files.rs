@@ -44,7 +44,7 @@ async fn changes_on_several_hosts_are_undone_on_each() {
     assert_eq!(paths, ["web1:etc/app.conf", "fe80::1:etc/app.conf"]);
     let undone = undo(&fleet, &changed.changes).await;
     assert_eq!(undone.status, Status::Ok, "{undone:?}");
-    assert_eq!(undone.output, "== web1, fe80::1 (2 of 2): ok ==\nOK, 1 file restored: etc/app.conf");
+    assert_eq!(undone.output, "== web1, fe80::1 (2 hosts of 2): ok ==\nOK, 1 file restored: etc/app.conf");
     assert_eq!(
         (worlds[0].1.text("etc/app.conf"), worlds[1].1.text("etc/app.conf")),
         ("one\n".into(), "two\n".into())
@@ -93,7 +93,7 @@ async fn files_are_read_on_each_host() {
     let read = run(&fleet(&worlds), call("read_file", json!({ "path": "etc/app.conf" }))).await;
     assert_eq!(
         (read.output.as_str(), read.exit_code, read.changes.len()),
-        ("== web1 (1 of 2): ok ==\none\n== fe80::1 (1 of 2): ok ==\ntwo", None, 0)
+        ("== web1 (1 host of 2): ok ==\none\n== fe80::1 (1 host of 2): ok ==\ntwo", None, 0)
     );
     let hosts: Value = serde_json::to_value(&read.hosts).unwrap();
     assert_eq!(hosts[1]["host"], "fe80::1");

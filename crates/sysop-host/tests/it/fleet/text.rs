@@ -17,7 +17,7 @@ async fn equal_results_are_grouped_and_odd_hosts_come_first() {
     let outcome = bash(&fleet(hosts)).await;
     assert_eq!(
         outcome.output,
-        "== db1 (1 of 3): exit code 1 ==\ninactive\n[exit code 1]\n== web1, web2 (2 of 3): exit code 0 ==\nactive"
+        "== db1 (1 host of 3): exit code 1 ==\ninactive\n== web1, web2 (2 hosts of 3): exit code 0 ==\nactive"
     );
     assert_eq!(by_host(&outcome), ["web1 ok 2", "db1 failed 1", "web2 ok 2"]);
     assert!(!outcome.truncated && outcome.artifact.is_none());
@@ -40,12 +40,12 @@ async fn equal_means_status_exit_code_and_output() {
     assert_eq!(
         headings,
         [
-            "== f (1 of 7): timed out ==",
-            "== c (1 of 7): failed ==",
-            "== d (1 of 7): exit code 2 ==",
-            "== b (1 of 7): ok ==",
-            "== e (1 of 7): exit code 0 ==",
-            "== a, g (2 of 7): exit code 0 ==",
+            "== f (1 host of 7): timed out ==",
+            "== c (1 host of 7): failed ==",
+            "== d (1 host of 7): exit code 2 ==",
+            "== b (1 host of 7): ok ==",
+            "== e (1 host of 7): exit code 0 ==",
+            "== a, g (2 hosts of 7): exit code 0 ==",
         ],
         "among groups of the same size, the worst comes first"
     );
@@ -53,11 +53,11 @@ async fn equal_means_status_exit_code_and_output() {
 
 #[tokio::test]
 async fn hosts_cannot_imitate_each_other() {
-    let forged = "x\n== db1 (1 of 1): exit code 0 ==\nall is well";
+    let forged = "x\n== db1 (1 host of 1): exit code 0 ==\nall is well";
     let outcome = bash(&fleet([("web1", ends(exited(0, forged))), ("db1", ends(exited(1, "")))])).await;
     let headings: Vec<&str> = outcome.output.lines().filter(|line| line.starts_with("== ")).collect();
-    assert_eq!(headings, ["== db1 (1 of 2): exit code 1 ==", "== web1 (1 of 2): exit code 0 =="]);
-    assert!(outcome.output.contains("\n == db1 (1 of 1): exit code 0 ==\nall is well"));
+    assert_eq!(headings, ["== db1 (1 host of 2): exit code 1 ==", "== web1 (1 host of 2): exit code 0 =="]);
+    assert!(outcome.output.contains("\n == db1 (1 host of 1): exit code 0 ==\nall is well"));
 }
 
 fn limited(bytes: usize, lines: usize, outcomes: Vec<Outcome>) -> (Fleet, tempfile::TempDir) {
@@ -110,7 +110,11 @@ async fn a_thousand_different_results_fit_the_limits() {
         let outcome = bash(&fleet).await;
         assert_within(&outcome, bytes, lines);
         assert!(outcome.truncated && outcome.hosts.len() == 1_000);
-        assert!(outcome.output.starts_with("== web1 (1 of 1000): exit code 1 ==\n"), "{}", outcome.output);
+        assert!(
+            outcome.output.starts_with("== web1 (1 host of 1000): exit code 1 ==\n"),
+            "{}",
+            outcome.output
+        );
         let left_out = outcome.output.lines().find(|line| line.contains("omitted: web")).unwrap();
         assert!(left_out.ends_with("more; select fewer hosts at once] …"), "{left_out}");
         let told = outcome.output.lines().filter(|line| line.starts_with("== ")).count();
@@ -125,10 +129,10 @@ async fn the_majority_is_shown_with_any_number_of_odd_hosts() {
     let (fleet, _home) = limited(8_192, 100, outcomes);
     let outcome = bash(&fleet).await;
     assert_within(&outcome, 8_192, 100);
-    assert!(outcome.output.contains("(300 of 500): exit code 0 ==\nall is well"), "{}", outcome.output);
-    let heading = outcome.output.lines().find(|line| line.contains("(300 of 500)")).unwrap();
+    assert!(outcome.output.contains("(300 hosts of 500): exit code 0 ==\nall is well"), "{}", outcome.output);
+    let heading = outcome.output.lines().find(|line| line.contains("(300 hosts of 500)")).unwrap();
     assert!(
-        heading.starts_with("== web200, web201, ") && heading.contains(" more (300 of 500)"),
+        heading.starts_with("== web200, web201, ") && heading.contains(" more (300 hosts of 500)"),
         "{heading}"
     );
 }
@@ -137,7 +141,7 @@ async fn the_majority_is_shown_with_any_number_of_odd_hosts() {
 async fn tiny_limits_still_name_the_worst_host() {
     let (fleet, _home) = limited(1, 1, vec![exited(0, "fine"), exited(0, "fine"), exited(1, "bad")]);
     let outcome = bash(&fleet).await;
-    assert!(outcome.truncated && outcome.output.contains("== web0 and 1 more (2 of 3)"), "{outcome:?}");
+    assert!(outcome.truncated && outcome.output.contains("== web0 and 1 more (2 hosts of 3)"), "{outcome:?}");
     assert!(outcome.output.contains("1 host with 1 other result omitted: web2"), "{outcome:?}");
 }
 

@@ -58,8 +58,8 @@ fn odd_hosts_come_first_and_each_host_has_its_own_result() {
     let run = fleet.world.finish(&["exec", "--json", "--host", hosts, "--approve", "auto", "which"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     let told = results(&fleet.mock.last_body()).pop().unwrap();
-    let expected = "== beta (1 of 3): exit code 1 ==\nold\n[exit code 1]\n\
-                    == alpha, gamma (2 of 3): exit code 0 ==\nnew\n[exit code 0]";
+    let expected = "== beta (1 host of 3): exit code 1 ==\nold\n\
+                    == alpha, gamma (2 hosts of 3): exit code 0 ==\nnew";
     assert_eq!(told, expected);
     let ends = [
         end("alpha", "ok", json!(0), 2),
@@ -82,8 +82,8 @@ fn a_routine_prints_the_output_of_all_hosts() {
     let routine = "[routines.which]\ncmd = 'cat kind; grep -q new kind'\n";
     fleet.world = fleet.world.file(path, &format!("{config}{routine}"));
     let run = fleet.world.finish(&["run", "--host", "@all", "--approve", "auto", "which"]);
-    let expected = "== beta (1 of 3): exit code 1 ==\nold\n[exit code 1]\n\
-                    == alpha, gamma (2 of 3): exit code 0 ==\nnew\n[exit code 0]";
+    let expected = "== beta (1 host of 3): exit code 1 ==\nold\n\
+                    == alpha, gamma (2 hosts of 3): exit code 0 ==\nnew";
     assert_eq!((run.code, run.out.trim_end()), (Some(1), expected), "{run:?}");
     assert_eq!(run.err.lines().last(), Some("error: the command failed on beta"), "{run:?}");
 }
@@ -115,9 +115,9 @@ fn an_unreachable_host_does_not_affect_others() {
     let reason = "\n  1 host (down): not run: down refused the connection; check the port";
     assert!(run.err.contains(reason), "{run:?}");
     let told = results(&fleet.mock.last_body()).pop().unwrap();
-    assert!(told.starts_with("== down (1 of 3): failed ==\n"), "{told}");
+    assert!(told.starts_with("== down (1 host of 3): failed ==\n"), "{told}");
     assert!(told.contains("down refused the connection; check the port"), "{told}");
-    assert!(told.ends_with("== alpha, gamma (2 of 3): exit code 0 ==\ndone\n[exit code 0]"), "{told}");
+    assert!(told.ends_with("== alpha, gamma (2 hosts of 3): exit code 0 ==\ndone"), "{told}");
     let ends = [
         end("alpha", "ok", json!(0), 2),
         end("down", "failed", Value::Null, 1),
@@ -178,7 +178,7 @@ fn a_passphrase_is_requested_for_each_host_that_needs_one() {
         assert_eq!(seen.contains(&format!("ssh {name} asks:")), asks, "{name}: {seen}");
     }
     let told = results(&fleet.mock.last_body()).pop().unwrap();
-    assert_eq!(told, "== alpha, beta, gamma (3 of 3): exit code 0 ==\ninside\n[exit code 0]");
+    assert_eq!(told, "== alpha, beta, gamma (3 hosts of 3): exit code 0 ==\ninside");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_resumed_fleet_keeps_its_root() {
         results(&fleet.mock.last_body()).pop().unwrap()
     };
     let begun = told(&["--host", "alpha,beta", "--root", &root]);
-    assert_eq!(begun, format!("== alpha, beta (2 of 2): exit code 0 ==\n{root}\n[exit code 0]"));
+    assert_eq!(begun, format!("== alpha, beta (2 hosts of 2): exit code 0 ==\n{root}"));
     assert_eq!(told(&[&format!("--resume={}", fleet.world.only_session())]), begun);
 }
 
