@@ -14,12 +14,13 @@ use std::time::Duration;
 use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
+use sysop_core::catalog::Profile;
 use sysop_core::model_provider::{DEMO, LOCAL as LOCAL_MODELS};
 use sysop_core::text::neutralize_line;
 
 use crate::app::{Machines, Storage, database};
 use crate::cli::Arguments;
-use crate::config::routines_in;
+use crate::config::{ConfigOrigin, KEYS, KeyPath, TextKind, ValueKind, find_key, parse_key, routines_in};
 use crate::global_flags::GlobalFlags;
 use crate::local_model::LocalModels;
 use crate::model_lists::offered_within;
@@ -31,6 +32,8 @@ const VARIABLE: &str = "_SYSOP_COMPLETE";
 const WAIT_MAX: Duration = Duration::from_millis(1500);
 const SESSIONS_MAX: usize = 50;
 const TITLE_CHARS_MAX: usize = 60;
+/// Name of the program that runs downloaded models, among their names.
+const SERVER_NAME: &str = "llama-server";
 
 /// bash splits words at `:`, `=` and `@`, which are parts of names here. This joins the parts again, and returns only
 /// the part of a candidate that bash replaces. A word with `@` gets no candidates.
@@ -77,6 +80,8 @@ struct TypedFlags {
     config: Option<PathBuf>,
     /// File with routines, of `sysop run --file`.
     file: Option<PathBuf>,
+    /// Key whose value is typed, of `sysop config set`.
+    key: Option<KeyPath>,
 }
 
 impl TypedFlags {
@@ -90,7 +95,10 @@ impl TypedFlags {
             };
             apart.or_else(joined)
         };
-        Self { config: value("--config"), file: value("--file") }
+        let at = line.windows(2).position(|words| words[0] == "config" && words[1] == "set");
+        let key = at.and_then(|at| line.get(at + 2)?.to_str());
+        let key = key.and_then(|key| parse_key(key).ok());
+        Self { config: value("--config"), file: value("--file"), key }
     }
 
     /// Returns the settings, or `None` if the config cannot be used.
@@ -106,9 +114,11 @@ fn completed(command: Command, name: &str, complete: impl Fn(Arg) -> Arg) -> Com
     command.mut_args(|arg| if arg.get_id() == name { complete(arg) } else { arg })
 }
 
+type Candidates = fn(&TypedFlags) -> Vec<CompletionCandidate>;
+
 /// Returns the command line with a completer at each argument that takes a name.
 fn command(line: &TypedFlags) -> Command {
-    let with = |candidates: fn(&TypedFlags) -> Vec<CompletionCandidate>| {
+    let with = |candidates: Candidates| {
         let line = line.clone();
         move |arg: Arg| {
             let line = line.clone();
@@ -125,6 +135,23 @@ fn command(line: &TypedFlags) -> Command {
         .mut_arg("resume", with(session_candidates))
         .mut_subcommand("run", |run| completed(run, "routine", with(routine_candidates)))
         .mut_subcommand("models", |models| completed(models, "provider", with(provider_candidates)));
+    let of_config: [(&str, Candidates); 3] =
+        [("get", effective_key_candidates), ("set", key_candidates), ("unset", own_key_candidates)];
+    for (name, candidates) in of_config {
+        command = command.mut_subcommand("config", |config| {
+            config.mut_subcommand(name, |sub| completed(sub, "key", with(candidates)))
+        });
+    }
+    command = command.mut_subcommand("config", |config| {
+        config.mut_subcommand("set", |set| completed(set, "value", with(value_candidates)))
+    });
+    let of_model: [(&str, Candidates); 3] =
+        [("get", download_candidates), ("remove", downloaded_candidates), ("serve", downloaded_candidates)];
+    for (name, candidates) in of_model {
+        command = command.mut_subcommand("model", |model| {
+            model.mut_subcommand(name, |sub| completed(sub, "name", with(candidates)))
+        });
+    }
     for (name, argument) in [("undo", "session"), ("desktop", "session")] {
         command = command.mut_subcommand(name, |sub| completed(sub, argument, with(session_candidates)));
     }
@@ -205,6 +232,72 @@ fn model_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
+/// Returns the keys of the config whose names are fixed, and those that are set.
+fn key_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
+    let fixed = KEYS.iter().filter(|key| !key.pattern.contains(&"*"));
+    let mut keys: BTreeSet<String> = fixed.map(|key| key.pattern.join(".")).collect();
+    keys.insert("model".to_owned());
+    let settings = line.settings();
+    keys.extend(settings.iter().flat_map(|settings| settings.config.entries.keys().map(KeyPath::to_string)));
+    keys.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Returns the keys that have a value.
+fn effective_key_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
+    let Some(settings) = line.settings() else { return Vec::new() };
+    let mut keys: BTreeSet<String> = settings.config.entries.keys().map(KeyPath::to_string).collect();
+    keys.extend(settings.model.is_some().then(|| "model".to_owned()));
+    keys.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Returns the keys that the user's config file sets.
+fn own_key_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
+    let Some(settings) = line.settings() else { return Vec::new() };
+    let file = settings.config.own_file.as_path();
+    let is_own = |origin: &ConfigOrigin| matches!(origin, ConfigOrigin::File { path, .. } if **path == *file);
+    let own = settings.config.entries.iter().filter(|(_, entry)| entry.origins.iter().any(is_own));
+    let mut keys: BTreeSet<String> = own.map(|(key, _)| key.to_string()).collect();
+    if keys.iter().any(|key| key.starts_with("model.")) {
+        keys.insert("model".to_owned());
+    }
+    keys.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Returns the values of the key on the line, if they are words of a list, hosts or models.
+fn value_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
+    let Some(key) = &line.key else { return Vec::new() };
+    match key.to_string().as_str() {
+        "model" => return model_candidates(line),
+        "connection.host" => return host_candidates(line),
+        "profile" => return Profile::ALL.iter().map(|profile| candidate(profile.as_str(), "")).collect(),
+        _ => {}
+    }
+    let words: &[&str] = match find_key(key).map(|key| key.kind) {
+        Some(ValueKind::Text(TextKind::Word(words))) => words,
+        Some(ValueKind::Switch) => &["true", "false"],
+        Some(
+            ValueKind::Text(_) | ValueKind::Integer { .. } | ValueKind::Number { .. } | ValueKind::List(_),
+        )
+        | None => &[],
+    };
+    words.iter().map(CompletionCandidate::new).collect()
+}
+
+/// Returns the models that can be downloaded, and the program that runs them.
+fn download_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
+    let Some(settings) = line.settings() else { return Vec::new() };
+    let models = LocalModels::new(&settings);
+    let models = models.catalog.models().iter().map(|model| model.name.as_str());
+    models.chain([SERVER_NAME]).map(|name| candidate(name, "")).collect()
+}
+
+/// Returns the models that are downloaded.
+fn downloaded_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
+    let Some(settings) = line.settings() else { return Vec::new() };
+    let models = LocalModels::new(&settings);
+    models.installed().map(|model| candidate(model.name.as_str(), "")).collect()
+}
+
 fn provider_candidates(_: &TypedFlags) -> Vec<CompletionCandidate> {
     crate::config::PROVIDERS.iter().map(CompletionCandidate::new).collect()
 }
@@ -246,7 +339,9 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
 mod tests {
     use std::ffi::OsStr;
 
-    use super::{TypedFlags, candidate, command, hosts_after_comma, is_plain, matching, script};
+    use super::{
+        TypedFlags, candidate, command, hosts_after_comma, is_plain, matching, script, value_candidates,
+    };
 
     fn names(of: Vec<clap_complete::engine::CompletionCandidate>) -> Vec<String> {
         of.iter().map(|candidate| candidate.get_value().to_string_lossy().into_owned()).collect()
@@ -275,8 +370,23 @@ mod tests {
     #[test]
     fn flags_of_the_line_decide_where_names_come_from() {
         let line = ["sysop", "run", "--file", "book.toml", "--config=c.toml"].map(Into::into);
-        let expected = TypedFlags { config: Some("c.toml".into()), file: Some("book.toml".into()) };
+        let expected =
+            TypedFlags { config: Some("c.toml".into()), file: Some("book.toml".into()), key: None };
         assert_eq!(TypedFlags::of(&line), expected);
+        let line = ["sysop", "config", "set", "hosts.web1.approve", ""].map(Into::into);
+        assert_eq!(TypedFlags::of(&line).key, Some("hosts.web1.approve".into()));
+    }
+
+    #[test]
+    fn values_of_a_key_are_the_words_that_it_takes() {
+        let values = |key: &str| {
+            names(value_candidates(&TypedFlags { key: Some(key.into()), ..TypedFlags::default() }))
+        };
+        assert_eq!(values("approve"), ["auto", "ask", "each", "never"]);
+        assert_eq!(values("hosts.web1.approve"), ["auto", "ask", "each", "never"]);
+        assert_eq!(values("mouse"), ["true", "false"]);
+        assert_eq!(values("max_iterations"), [""; 0]);
+        assert!(values("profile").contains(&"full".to_owned()));
     }
 
     #[test]

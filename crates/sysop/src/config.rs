@@ -36,8 +36,11 @@ pub(crate) use hooks::TIMEOUT_S as HOOK_TIMEOUT_S;
 pub(crate) use hooks::{Hook, HookPoint, Notify, OnError, UserProgram};
 pub(crate) use keys::WorkspaceRule;
 #[cfg(test)]
-pub(crate) use keys::{ConfigKey, HOOK_KEYS, KEYS, ListKind, TextKind, ValueKind};
-pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, is_key, nearest_word, unknown_provider};
+pub(crate) use keys::{ConfigKey, HOOK_KEYS, ListKind};
+pub(crate) use keys::{
+    DEMO, KEYS, KeyPath, PROVIDERS, TextKind, ValueKind, find as find_key, is_key, nearest_word,
+    unknown_provider,
+};
 pub(crate) use private_files::{check_private_folder, create_private_folder, replace_private_file};
 pub(crate) use routine::{
     Routine, RoutineError, RoutineSource, TemplatePart, Variable, fill_template, takes_a_word, template_of,
@@ -193,6 +196,8 @@ pub(crate) struct ConfigLayer {
     pub(crate) entries: Vec<(KeyPath, ConfigEntry)>,
     /// Warnings about invalid or ignored parts of the layer.
     pub(crate) warnings: Vec<ConfigWarning>,
+    /// Errors because of which all commands are denied.
+    pub(crate) denials: Vec<ConfigWarning>,
     /// Rules for commands, from `[[policy.rules]]`.
     pub(crate) rules: Vec<Rule>,
     pub(crate) steps: Vec<(String, RoutineSteps)>,
@@ -224,6 +229,12 @@ impl ConfigLayer {
             }
             _ => {}
         }
+    }
+
+    /// Adds an error in a part that restricts commands. The errors are as many as the parts, which are bounded.
+    fn deny_all(&mut self, origin: ConfigOrigin, message: &str) {
+        let message = format!("{message}; all commands are denied until it is fixed");
+        self.denials.push(ConfigWarning { origin, message });
     }
 
     /// Adds `approve = "each"` unless the layer sets `approve`. Used for the config file of another program
@@ -307,6 +318,8 @@ pub(crate) struct Config {
     pub(crate) program_errors: Vec<ConfigWarning>,
     /// Warnings from all layers.
     pub(crate) warnings: Vec<ConfigWarning>,
+    /// Errors in parts that restrict commands: all commands are denied while there are any.
+    pub(crate) denials: Vec<ConfigWarning>,
     /// Files that were read, in layer order.
     pub(crate) files: Vec<PathBuf>,
     /// Path of the user's file that was read, or sysop's default path if none was read.
@@ -576,10 +589,13 @@ impl Config {
             let message = "ignoring `hooks` and `notify`: only your own config may name programs to run";
             layer.warn(origin, message.to_owned());
         }
-        layer.warnings.sort_by_key(|warning| match &warning.origin {
+        let line = |warning: &ConfigWarning| match &warning.origin {
             ConfigOrigin::File { line, .. } => *line,
             ConfigOrigin::Default | ConfigOrigin::Environment { .. } | ConfigOrigin::Flag { .. } => 0,
-        });
+        };
+        layer.denials.sort_by_key(line);
+        layer.warnings.sort_by_key(line);
+        self.denials.append(&mut layer.denials);
         self.warnings.append(&mut layer.warnings);
     }
 }

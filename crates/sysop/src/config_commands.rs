@@ -8,12 +8,12 @@ use sysop_core::text::neutralize;
 
 use crate::cli::ConfigCommand;
 use crate::config::{
-    EffectiveKey, apply_changes, check_text, create_private_folder, display_path, new_problem, parse_key,
-    read_text, remove_key, replace_private_file, save_config,
+    ConfigOrigin, EffectiveKey, apply_changes, check_text, create_private_folder, display_path, new_problem,
+    parse_key, read_text, remove_key, replace_private_file, save_config,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
-use crate::init::{parse_change, require_own_file};
+use crate::init::{Changes, parse_change, require_own_file};
 use crate::settings::Settings;
 
 /// Maximum size of a value on standard input, in bytes.
@@ -26,6 +26,9 @@ pub(crate) fn run(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
     match command {
         ConfigCommand::Path => crate::emit(format!("{}\n", settings.config.own_file.display()).as_bytes()),
         ConfigCommand::Show => {
+            for error in &settings.config.denials {
+                crate::tell(&format!("error: {error}"));
+            }
             for warning in settings.warnings() {
                 crate::tell(&format!("warning: {warning}"));
             }
@@ -64,12 +67,26 @@ fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
     let value = if value == "-" { value_of_stdin()? } else { value };
     let usage = |error: &dyn std::fmt::Display| CommandError::usage(error.to_string());
     let before = read_text(path).map_err(|error| usage(&error))?.unwrap_or_default();
-    let after = apply_changes(&before, &parse_change(key, value)?).map_err(|error| usage(&error))?;
+    let changes = parse_change(key, value)?;
+    let after = apply_changes(&before, &changes).map_err(|error| usage(&error))?;
     if let Some(problem) = new_problem(path, &before, &after).map_err(|error| usage(&error))? {
         return Err(usage(&problem).into());
     }
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
+    if let Some(variable) = overriding_variable(settings, &changes) {
+        crate::tell(&format!("warning: the environment variable {variable} overrides this value"));
+    }
     Ok(Exit::Done)
+}
+
+/// Returns the environment variable that takes precedence over changes to the config file, or `None` if none does.
+fn overriding_variable<'a>(settings: &'a Settings, changes: &'a Changes) -> Option<&'a str> {
+    changes.iter().flat_map(|(key, _)| settings.config.below(key)).find_map(|(_, entry)| {
+        match entry.origin() {
+            ConfigOrigin::Environment { name } => Some(name.as_str()),
+            ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. } => None,
+        }
+    })
 }
 
 fn unset(settings: &Settings, key: &str) -> Result<Exit> {

@@ -4,6 +4,7 @@
 //! [`DoctorProbe`].
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use futures::future::join_all;
 use sysop_core::message::ModelRef;
 use sysop_core::model_provider::OLLAMA;
 use sysop_core::text::neutralize;
-use sysop_core::ui_text::split_hint;
+use sysop_core::ui_text::{counted, split_hint};
 use sysop_host::SandboxSupport;
 use sysop_provider::NO_REMOTE_MACHINE;
 
@@ -66,6 +67,8 @@ struct DoctorReport {
     problems: String,
     text: String,
     bad: usize,
+    /// Number of mistakes in the config that prevent no task.
+    config_notes: usize,
 }
 
 impl DoctorReport {
@@ -131,6 +134,10 @@ pub(crate) fn unusable(failure: &CommandError) -> (String, Exit) {
 
 fn finish(report: DoctorReport) -> (String, Exit) {
     let (summary, exit) = match report.bad {
+        0 if report.config_notes > 0 => {
+            let notes = counted(report.config_notes as u64, "note");
+            (format!("Tasks can run, but the config has mistakes: see its {notes} above."), Exit::Done)
+        }
         0 => ("No problems found.".to_owned(), Exit::Done),
         1 => ("1 problem found. Fix it and run `sysop doctor` again.".to_owned(), Exit::Failed),
         many => (format!("{many} problems found. Fix them and run `sysop doctor` again."), Exit::Failed),
@@ -156,7 +163,11 @@ fn config(settings: &Settings, report: &mut DoctorReport) {
     for file in &settings.config.files {
         report.good("config", &display_path(file));
     }
+    for error in &settings.config.denials {
+        report.line(CheckStatus::Bad, "config", &error.to_string(), None);
+    }
     for warning in settings.warnings() {
+        report.config_notes += 1;
         report.line(CheckStatus::Note, "config", &warning.to_string(), None);
     }
     if let Some(untrusted) = settings.untrusted() {
@@ -182,16 +193,24 @@ async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorR
         Ok(()) => report.good("data", &format!("{} is writable", display_path(folder))),
         Err(error) => {
             let text = format!("cannot write to {}: {error}", display_path(folder));
-            let hint = "make it writable, or set XDG_DATA_HOME to a writable directory";
-            return report.line(CheckStatus::Bad, "data", &text, Some(hint));
+            return report.line(CheckStatus::Bad, "data", &text, Some(data_hint(error.kind())));
         }
     }
     match probe.database(folder).await {
         Ok(what) => report.good("database", &what),
         Err(why) => {
-            let hint = format!("move the damaged files out of {} and try again", display_path(folder));
-            report.line(CheckStatus::Bad, "database", &why, Some(&hint));
+            let damaged = format!("move the damaged files out of {} and try again", display_path(folder));
+            let (text, hint) = split_hint(&why);
+            report.line(CheckStatus::Bad, "database", text, Some(hint.unwrap_or(&damaged)));
         }
+    }
+}
+
+fn data_hint(error: ErrorKind) -> &'static str {
+    if matches!(error, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        "free some space, or use another disk, such as memory: XDG_DATA_HOME=/dev/shm/sysop"
+    } else {
+        "make it writable, or set XDG_DATA_HOME to a writable directory"
     }
 }
 

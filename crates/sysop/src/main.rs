@@ -228,9 +228,12 @@ fn load_quietly(flags: &GlobalFlags) -> Result<Settings, CommandError> {
     Ok(settings)
 }
 
-/// Like `load_quietly`, and prints warnings.
+/// Like `load_quietly`, and prints warnings. Errors because of which commands are denied are never left out.
 fn load(flags: &GlobalFlags) -> Result<Settings> {
     let settings = load_quietly(flags)?;
+    for error in &settings.config.denials {
+        tell(&format!("error: {error}"));
+    }
     if settings.verbosity != Verbosity::Quiet {
         let warnings = settings.warnings();
         for warning in warnings.iter().take(WARNINGS_PRINTED_MAX) {

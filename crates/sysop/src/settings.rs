@@ -231,7 +231,7 @@ impl Settings {
             limits: limits(&config),
             temperature: config.get("temperature"),
             dangerous_patterns: config.get("dangerous_patterns").unwrap_or_default(),
-            deny: config.get("deny").unwrap_or_default(),
+            deny: checks::deny_patterns(&config),
             providers: BTreeMap::new(),
             routines: BTreeMap::new(),
             host,

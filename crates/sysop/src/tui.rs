@@ -27,13 +27,25 @@ const ANSWER_ROWS_MAX: usize = 12;
 /// Error message if there is no interactive terminal.
 const NO_SCREEN: &str = "the TUI needs an interactive terminal; use `sysop chat` or `sysop exec`";
 
+/// Returns the reason why the TUI cannot be shown, or `None` if it can.
+fn no_screen(terminal: bool, term: &str) -> Option<String> {
+    let term = match term {
+        _ if !terminal => return Some(NO_SCREEN.to_owned()),
+        "" => "TERM is not set".to_owned(),
+        "dumb" => "TERM is `dumb`".to_owned(),
+        _ => return None,
+    };
+    let next = "set TERM to the type of your terminal, such as xterm-256color, or use `sysop chat`";
+    Some(format!("the TUI cannot draw on this terminal, because {term}; {next}"))
+}
+
 /// Opens the TUI, with an optional first task.
 pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let settings = Settings::load(flags)?;
     let term = settings.environment.value("TERM").unwrap_or_default();
-    if !terminal || matches!(term, "" | "dumb") {
-        return Err(CommandError::usage(NO_SCREEN).into());
+    if let Some(why) = no_screen(terminal, term) {
+        return Err(CommandError::usage(why).into());
     }
     let settings = match settings.untrusted() {
         Some(untrusted) if !untrusted.refused => crate::load_with_trust_prompt(flags)?,
@@ -70,7 +82,8 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
     let program = |names: &[&'static str]| environment.first(names).map(|(_, value)| value.into());
     let warning = settings.warnings().first().map(|warning| format!("config: {warning}"));
     let warning = warning.or_else(|| unknown_status_part(settings));
-    let notice = warning.filter(|_| settings.verbosity != Verbosity::Quiet);
+    let warning = warning.filter(|_| settings.verbosity != Verbosity::Quiet);
+    let notice = settings.config.denials.first().map(|error| format!("config: {error}")).or(warning);
     TuiContext {
         task,
         history: Some(settings.folders.data.join(crate::commands::HISTORY)),
@@ -182,5 +195,20 @@ fn into_anyhow(error: OpenError) -> anyhow::Error {
     match error.downcast::<CommandError>() {
         Ok(failure) => (*failure).into(),
         Err(error) => anyhow::Error::from_boxed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_screen;
+
+    #[test]
+    fn a_terminal_without_a_screen_is_told_why() {
+        for (terminal, term, why) in
+            [(true, "dumb", "TERM is `dumb`"), (true, "", "TERM is not set"), (false, "xterm", "interactive")]
+        {
+            assert!(no_screen(terminal, term).unwrap().contains(why), "{term}");
+        }
+        assert_eq!(no_screen(true, "xterm-256color"), None);
     }
 }

@@ -12,7 +12,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Key, Table, TableLike, 
 use super::file::{self, Flavor};
 use super::keys::{self, KeyPath};
 use super::value::{self, ConfigValue};
-use super::{ConfigError, private_files};
+use super::{ConfigError, ConfigLayer, ConfigWarning, private_files};
 
 /// A change that cannot be made. The file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -169,17 +169,20 @@ fn set(table: &mut Table, path: &KeyPath, value: Value) -> Result<(), ConfigChan
 /// Returns the problems in a config file's text, each with its line. Fails if the text is not TOML.
 pub(crate) fn check_text(path: &Path, text: &str) -> Result<Vec<String>, ConfigError> {
     let layer = file::parse(path, text, Flavor::Own)?;
-    Ok(layer.program_errors.iter().chain(&layer.warnings).map(ToString::to_string).collect())
+    Ok(problems(&layer).map(ToString::to_string).collect())
+}
+
+fn problems(layer: &ConfigLayer) -> impl Iterator<Item = &ConfigWarning> {
+    layer.program_errors.iter().chain(&layer.denials).chain(&layer.warnings)
 }
 
 /// Returns the first problem of the text `after` that the text `before` does not have. A change moves lines, so the
 /// numbers of lines do not count.
 pub(crate) fn new_problem(path: &Path, before: &str, after: &str) -> Result<Option<String>, ConfigError> {
     let known = file::parse(path, before, Flavor::Own).unwrap_or_default();
-    let mut known: Vec<&str> =
-        known.program_errors.iter().chain(&known.warnings).map(|known| known.message.as_str()).collect();
+    let mut known: Vec<&str> = problems(&known).map(|known| known.message.as_str()).collect();
     let layer = file::parse(path, after, Flavor::Own)?;
-    for problem in layer.program_errors.iter().chain(&layer.warnings) {
+    for problem in problems(&layer) {
         match known.iter().position(|known| *known == problem.message) {
             Some(at) => {
                 known.swap_remove(at);

@@ -13,7 +13,7 @@ use sysop_core::model_provider::{self, ANTHROPIC, GEMINI};
 
 use crate::origin::CALL_VARIABLE_PREFIX;
 
-use super::keys::{self, KeyPath, PROVIDERS};
+use super::keys::{self, KeyPath, ListKind, PROVIDERS, ValueKind};
 use super::value::{self, ConfigValue};
 use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
 
@@ -154,7 +154,12 @@ fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> Vari
     let Some(key) = keys::find(path) else { return VariableUse::Rejected };
     let (value, errors) = value::from_text(key.kind, text);
     for error in errors {
-        layer.warn(origin(name), format!("`{path}` {}", error.why));
+        let message = format!("`{path}` {}", error.why);
+        if key.kind == ValueKind::List(ListKind::Denials) {
+            layer.deny_all(origin(name), &message);
+        } else {
+            layer.warn(origin(name), message);
+        }
     }
     match value.or_else(|| super::fallback_value(path, Some(text))) {
         Some(value) => {

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::hooks;
 use super::keys::{self, KeyPath, ListKind, PROVIDERS, SECRET, ValueKind};
-use super::rules;
+use super::rules::{self, RuleError};
 use super::steps;
 use super::value::{self, ConfigValue, PatternCheck};
 use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigWarning, RoutineSteps};
@@ -110,6 +110,9 @@ impl ConfigFileReader {
                     self.leaf(&KeyPath::new(["providers", "gemini", "api_key"]), SECRET, raw);
                 }
                 (Some("policy"), DeValue::Table(inner)) => self.rules(inner),
+                (Some("policy"), _) => {
+                    self.deny_all(name.span().start, "`policy` must be a table with [[policy.rules]]");
+                }
                 _ if keys::is_steps(&path) => self.steps(&path, name.span().start, raw),
                 (Some("hooks" | "notify"), _) => self.program(name.get_ref(), raw),
                 (_, DeValue::Table(inner)) if keys::is_table(&path) => {
@@ -167,7 +170,8 @@ impl ConfigFileReader {
         for (at, rule) in read {
             match rule {
                 Ok(rule) => self.layer.rules.push(rule),
-                Err(why) => self.warn(at, why),
+                Err(RuleError::Skipped(why)) => self.warn(at, why),
+                Err(RuleError::Denying(why)) => self.deny_all(at, &why),
             }
         }
     }
@@ -205,7 +209,12 @@ impl ConfigFileReader {
             patterns.extend(missing);
         }
         for complaint in complaints {
-            self.warn(complaint.at, format!("`{path}` {}", complaint.why));
+            let message = format!("`{path}` {}", complaint.why);
+            if kind == ValueKind::List(ListKind::Denials) {
+                self.deny_all(complaint.at, &message);
+            } else {
+                self.warn(complaint.at, message);
+            }
         }
         let value = value.or_else(|| {
             super::fallback_value(path, raw.get_ref().as_str()).inspect(|_| {
@@ -255,6 +264,12 @@ impl ConfigFileReader {
     fn warn(&mut self, at: usize, message: String) {
         let origin = self.origin(at);
         self.layer.warn(origin, message);
+    }
+
+    /// Adds an error because of which all commands are denied.
+    fn deny_all(&mut self, at: usize, message: &str) {
+        let origin = self.origin(at);
+        self.layer.deny_all(origin, message);
     }
 
     fn origin(&self, at: usize) -> ConfigOrigin {

@@ -26,8 +26,9 @@ pub(crate) fn routines_of_text(path: &Path, text: &str) -> Result<RoutineFile, C
     let mut routines: BTreeMap<String, Routine> = config.get("routines").unwrap_or_default();
     config.add_steps(&mut routines);
     let mut warnings: Vec<(usize, String)> = config
-        .warnings
+        .denials
         .iter()
+        .chain(&config.warnings)
         .map(|warning| match &warning.origin {
             ConfigOrigin::File { line, .. } => (*line, warning.message.clone()),
             ConfigOrigin::Default | ConfigOrigin::Environment { .. } | ConfigOrigin::Flag { .. } => {

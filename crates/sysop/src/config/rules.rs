@@ -1,4 +1,6 @@
 //! Parses `[[policy.rules]]`: rules for commands, whose examples are checked while the file is being parsed.
+//!
+//! An invalid rule is never skipped unless it allows: a rule that might ask or deny would otherwise be lost by a typo.
 
 use std::fmt;
 
@@ -14,7 +16,15 @@ const RULES_MAX: usize = 256;
 const LIST_MAX: usize = 64;
 
 /// Byte offset of an entry in the file, with the rule or the error in it.
-pub(super) type ReadRule = (usize, Result<Rule, String>);
+pub(super) type ReadRule = (usize, Result<Rule, RuleError>);
+
+#[derive(Debug)]
+pub(super) enum RuleError {
+    /// A rule that would only have allowed commands, which ask without it.
+    Skipped(String),
+    /// An entry that may have been meant to ask or to deny: all commands are denied until it is fixed.
+    Denying(String),
+}
 
 /// Parses the table `[policy]`; any key other than `rules` is an error.
 pub(super) fn read(policy: &DeTable<'_>, mut origin: impl FnMut(usize) -> String) -> Vec<ReadRule> {
@@ -22,25 +32,46 @@ pub(super) fn read(policy: &DeTable<'_>, mut origin: impl FnMut(usize) -> String
     for (name, raw) in policy.iter() {
         let at = name.span().start;
         if name.get_ref() != "rules" {
-            read.push((at, Err(format!("`policy.{}` is not a config key", name.get_ref()))));
+            let meant =
+                if name.get_ref().starts_with("rule") { "; did you mean `policy.rules`?" } else { "" };
+            let why = format!("`policy.{}` is not a config key{meant}", name.get_ref());
+            read.push((at, Err(RuleError::Denying(why))));
             continue;
         }
         let Some(entries) = raw.get_ref().as_array() else {
-            read.push((at, Err("`policy.rules` must be an array of tables: [[policy.rules]]".to_owned())));
+            let why = "`policy.rules` must be an array of tables: [[policy.rules]]".to_owned();
+            read.push((at, Err(RuleError::Denying(why))));
             continue;
         };
         for (number, entry) in entries.iter().enumerate() {
             let at = entry.span().start;
             if number == RULES_MAX {
-                let why = format!("has more than {RULES_MAX} rules; ignoring the rest");
-                read.push((at, Err(format!("`policy.rules` {why}"))));
+                let why = format!("`policy.rules` has more than {RULES_MAX} rules");
+                let error = if entries[RULES_MAX..].iter().all(only_allows) {
+                    RuleError::Skipped(format!("{why}; ignoring the rest"))
+                } else {
+                    RuleError::Denying(why)
+                };
+                read.push((at, Err(error)));
                 break;
             }
-            let rule = rule(entry, origin(at)).map_err(|why| format!("ignoring this rule: {why}"));
+            let rule = rule(entry, origin(at)).map_err(|why| {
+                if only_allows(entry) {
+                    RuleError::Skipped(format!("ignoring this rule: {why}"))
+                } else {
+                    RuleError::Denying(format!("invalid rule: {why}"))
+                }
+            });
             read.push((at, rule));
         }
     }
     read
+}
+
+/// Returns true if an entry's action can be read and is `allow`.
+fn only_allows(entry: &Spanned<DeValue<'_>>) -> bool {
+    let action = entry.get_ref().as_table().and_then(|table| table.get("action"));
+    action.is_some_and(|action| action.get_ref().as_str() == Some("allow"))
 }
 
 #[derive(Deserialize)]

@@ -99,7 +99,7 @@ impl Config {
         origin.rsplit('/').next().unwrap().to_owned()
     }
 
-    /// Returns the warnings, each with the file's name instead of its path.
+    /// Returns the errors and warnings, each with the file's name instead of its path.
     fn complaints(&self) -> Vec<String> {
         let short = |origin: &ConfigOrigin| match origin {
             ConfigOrigin::File { path, line } => {
@@ -109,8 +109,9 @@ impl Config {
                 origin.to_string()
             }
         };
-        self.warnings
+        self.denials
             .iter()
+            .chain(&self.warnings)
             .map(|warning| format!("{}: {}", short(&warning.origin), warning.message))
             .collect()
     }
@@ -482,13 +483,46 @@ fn an_invalid_list_of_denials_denies_everything() {
     for text in ["deny = 'reboot'\n", "deny = ['reboot', 7]\n", "deny = ['reboot', '(']\n", &many] {
         for world in [World::new().own(text), World::new().workspace(text)] {
             let config = world.load();
-            assert_eq!(config.warnings.len(), 1, "{text}");
-            assert!(config.warnings[0].message.ends_with("; all commands are denied until it is fixed"));
+            assert_eq!((config.denials.len(), config.warnings.len()), (1, 0), "{text}");
+            assert!(config.denials[0].message.ends_with("; all commands are denied until it is fixed"));
             assert_denies_everything(&config, text);
         }
     }
     for text in ["(", "['^reboot$', '(']", "['^reboot$', 7]"] {
         assert_denies_everything(&World::new().environment(&[("SYSOP_DENY", text)]).load(), text);
+    }
+}
+
+#[test]
+fn an_invalid_rule_denies_everything_unless_it_only_allows() {
+    let allowing = "[[policy.rules]]\naction = 'allow'\nmatch = { program = 'ls' }\n";
+    let many = format!("{}{}", allowing.repeat(257), allowing.replace("allow", "deny"));
+    for text in [
+        "[[policy.rules]]\naction = 'deny'\nmatch = { progam = 'touch' }\n",
+        "[[policy.rules]]\naction = 'ask'\nmatch = { program = '' }\n",
+        "[[policy.rules]]\naction = 'deny'\nmatch = { program = 'cp' }\nexamples = { match = ['mv a b'] }\n",
+        "[[policy.rules]]\naction = 'dney'\nmatch = { program = 'touch' }\n",
+        "[[policy.rules]]\nacton = 'deny'\nmatch = { program = 'touch' }\n",
+        "[[policy.rules]]\naction = 1\nmatch = { program = 'touch' }\n",
+        "[[policy.rule]]\naction = 'deny'\nmatch = { program = 'touch' }\n",
+        "[policy]\nrules = 'deny touch'\n",
+        "policy = 'deny'\n",
+        "[[policy]]\naction = 'deny'\n",
+    ] {
+        for world in [
+            World::new().own(text),
+            World::new().workspace(text),
+            World::new().file(".config/sysop/rules.toml", text),
+        ] {
+            let config = world.load();
+            assert_eq!((config.denials.len(), config.warnings.len()), (1, 0), "{text}");
+            assert!(config.denials[0].message.ends_with("; all commands are denied until it is fixed"));
+        }
+    }
+    assert_eq!(World::new().own(&many).load().denials.len(), 1, "a rule behind the last one may deny");
+    for text in [allowing.replace("program", "progam"), allowing.repeat(258)] {
+        let config = World::new().own(&text).load();
+        assert_eq!((config.denials.len(), config.warnings.len()), (0, 1), "it asks without the rule: {text}");
     }
 }
 

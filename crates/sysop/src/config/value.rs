@@ -113,8 +113,6 @@ const LIST_MAX: usize = 256;
 
 /// Invalid regular expression, which makes the policy deny every command.
 const DENY_ALL: &str = "(";
-/// End of the message for an error that makes the policy deny every command.
-const DENIED: &str = "; all commands are denied until it is fixed";
 
 /// Selects whether regular expressions are compiled to detect invalid ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +128,7 @@ pub(crate) fn from_toml(kind: ValueKind, raw: &Spanned<DeValue<'_>>, check: Patt
     let value = match (kind, raw.get_ref()) {
         (ValueKind::List(list), DeValue::Array(elements)) => return read_list(list, elements.iter(), check),
         (ValueKind::List(ListKind::Denials), found) => {
-            let why = format!("{}{DENIED}", wants(kind, found));
+            let why = wants(kind, found);
             return (Some(ConfigValue::Texts(vec![DENY_ALL.to_owned()])), vec![ValueError { at, why }]);
         }
         (ValueKind::List(ListKind::Models), found) => {
@@ -205,11 +203,7 @@ fn read_list<'a, 'i: 'a>(
         match checked {
             Ok(()) => texts.extend(text.map(str::to_owned)),
             Err(why) => {
-                let until = match (list == ListKind::Denials, is_full) {
-                    (true, _) => DENIED,
-                    (false, true) => "; ignoring the rest",
-                    (false, false) => "",
-                };
+                let until = if is_full && list != ListKind::Denials { "; ignoring the rest" } else { "" };
                 if list == ListKind::Denials {
                     texts.push(text.filter(|_| !is_full).unwrap_or(DENY_ALL).to_owned());
                 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 
-use super::{DoctorProbe, examine, fit, unusable};
+use super::{DoctorProbe, data_hint, examine, fit, unusable};
 use crate::config::tests::World;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::GlobalFlags;
@@ -65,6 +65,38 @@ async fn a_healthy_setup_exits_0() {
     assert!(text.contains("ok    provider  ollama: reachable; phi3:latest\n"), "{text}");
     assert!(text.contains("ok    database  2 sessions\n"), "{text}");
     assert!(text.ends_with("No problems found.\n"), "{text}");
+}
+
+#[tokio::test]
+async fn mistakes_in_the_config_are_problems_or_at_least_mentioned() {
+    let report_on = async |text: &str| {
+        let world = World::new().own(text);
+        report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await
+    };
+    let (text, exit) = report_on("aprove = 'ask'\n").await;
+    assert_eq!(exit, Exit::Done, "{text}");
+    assert!(text.ends_with("Tasks can run, but the config has mistakes: see its 1 note above.\n"), "{text}");
+    for denying in ["[[policy.rules]]\naction = 'deny'\nmatch = { progam = 'touch' }\n", "deny = ['(']\n"] {
+        let (text, exit) = report_on(denying).await;
+        assert_eq!(exit, Exit::Failed, "{text}");
+        assert!(
+            text.starts_with("FAIL  config    ") && text.contains("are denied until it is fixed"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_not_a_matter_of_rights() {
+    assert!(data_hint(std::io::ErrorKind::StorageFull).contains("XDG_DATA_HOME=/dev/shm/"));
+    assert!(data_hint(std::io::ErrorKind::PermissionDenied).starts_with("make it writable"));
+    let world = World::new();
+    let probe = FakeDoctorProbe { database: Err("the disk is full; use another disk".to_owned()), ..well() };
+    let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &probe).await;
+    assert!(
+        text.contains("FAIL  database  the disk is full\n                -> use another disk\n"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use sysop_core::model_table;
 
 use super::{ProviderSettings, Settings, bare_model};
-use crate::config::{ConfigValue, KeyPath, is_http_url, without_credentials};
+use crate::config::{Config, ConfigValue, KeyPath, is_http_url, without_credentials};
 use crate::exit::CommandError;
 use crate::select_model::from_environment;
 
@@ -15,6 +15,13 @@ pub(super) fn run(settings: &mut Settings) {
     let found = std::mem::take(&mut settings.problems);
     let found = found.into_iter().chain(complaints.into_iter().flatten());
     settings.problems = programs.into_iter().chain(found).collect();
+}
+
+/// Returns the patterns of `deny`. Each error in a part that restricts commands adds one that denies every command,
+/// because no regular expression begins with `?`, and that names the place of the error.
+pub(super) fn deny_patterns(config: &Config) -> Vec<String> {
+    let errors = config.denials.iter().map(|error| format!("?? error at {}", error.origin));
+    errors.chain(config.get::<Vec<String>>("deny").unwrap_or_default()).collect()
 }
 
 /// Returns an error if the cost is limited but the model has no known price.

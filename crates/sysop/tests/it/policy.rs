@@ -79,7 +79,7 @@ fn rules_are_loaded_checked_and_applied() {
          examples = { match = ['make test'], no_match = ['make > x', 'make; rm a'] }\n\
          [[policy.rules]]\naction = 'deny'\nmatch = { program = 'git', subcommand = 'push' }\n\
          [[policy.rules]]\naction = 'allow'\nmatch = { program = 'touch' }\nexamples = { no_match = ['touch a'] }\n\
-         [[policy.rules]]\naction = 'permit'\nmatch = { program = 'cp' }\n",
+         [[policy.rules]]\naction = 'allow'\nmatch = { progam = 'cp' }\n",
     );
     let verdict = |command: &str| check(&world, &["--mode", "ask", command])["verdict"].clone();
     assert_eq!(verdict("make test"), "allow");
@@ -93,7 +93,7 @@ fn rules_are_loaded_checked_and_applied() {
     for line in [
         format!("{}:8: ignoring this rule: the `no_match` example \"touch a\" matches", config.display()),
         format!(
-            "{}:12: ignoring this rule: unknown variant `permit`, expected one of `allow`, `ask`, `deny` in `action`",
+            "{}:12: ignoring this rule: unknown field `progam`, expected one of `program`",
             config.display()
         ),
     ] {
@@ -138,6 +138,21 @@ fn an_invalid_pattern_is_dropped_and_an_invalid_deny_denies() {
         "{run:?}"
     );
     assert!(run.err.contains("all commands are denied until it is fixed"), "{run:?}");
+}
+
+#[test]
+fn a_mistyped_rule_denies_and_says_so_even_if_quiet() {
+    let rule = "[[policy.rules]]\naction = 'deny'\nmatch = { progam = 'touch' }\n";
+    let mock = Mock::start(&[("go", vec![bash("touch made"), say("Done.")])]);
+    let mistakes: String = (0..7).map(|number| format!("wrong{number} = 1\n")).collect();
+    let world = World::with_openai(&mock.url()).file("work/.sysop.toml", &format!("{mistakes}{rule}"));
+    let run = world.finish(&["exec", "-q", "--approve", "auto", "go"]);
+    assert!(!world.has("made"), "{run:?}");
+    assert!(run.err.starts_with("error: ") && run.err.contains(".sysop.toml:8: invalid rule: "), "{run:?}");
+    assert!(run.err.contains("; all commands are denied until it is fixed"), "{run:?}");
+    let answer = check(&world, &["--mode", "auto", "> made"]);
+    assert_eq!(answer["verdict"], "deny", "{answer}");
+    assert!(answer["rule"].as_str().unwrap().contains(".sysop.toml:8"), "{answer}");
 }
 
 #[test]
