@@ -110,8 +110,8 @@ fn clients(settings: &Settings) -> Result<Vec<ApprovalClient>> {
         None => local_servers(&settings.folders.data)?,
     };
     if addresses.is_empty() {
-        let why = "none of your servers here has a token file; set SYSOP_URL and SYSOP_TOKEN, or start `sysop serve \
-                   --token-file PATH`";
+        let why = "no server of yours runs on this machine, or none with a token file; start one with `sysop serve \
+                   --token-file PATH`, or set SYSOP_URL and SYSOP_TOKEN";
         return Err(CommandError::usage(why).into());
     }
     Ok(addresses

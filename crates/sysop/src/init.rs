@@ -19,8 +19,8 @@ use sysop_core::text::neutralize;
 use sysop_core::ui_text::counted;
 
 use crate::config::{
-    KeyPath, apply_changes, check_text, create_private_folder, display_path, parse_key, read_text,
-    replace_private_file, save_config,
+    ConfigOrigin, KeyPath, apply_changes, check_text, create_private_folder, display_path, parse_key,
+    read_text, replace_private_file, save_config,
 };
 use crate::exit::CommandError;
 use crate::fit_lines::fit_lines;
@@ -32,6 +32,8 @@ use crate::select_model::{installed_models, select_model};
 use crate::settings::Settings;
 
 const ANSWER_BYTES_MAX: u64 = 4096;
+/// Minimum number of characters of an answer that is taken for an API key.
+const KEY_CHARS_MIN: usize = 20;
 /// Maximum number of invalid answers to one question before the wizard gives up.
 const ATTEMPTS_MAX: u32 = 5;
 /// Maximum number of hosts to list as examples.
@@ -131,7 +133,21 @@ impl<'a> Prompter<'a> {
 
 fn wrong_choice(answer: &str, answers: &[&str]) -> Option<String> {
     let is_known = answers.contains(&answer.to_lowercase().as_str());
-    (!is_known).then(|| format!("Answer with one of {}; q quits.", answers.join(", ")))
+    let seen = if looks_like_key(answer) { SEEN_KEY } else { "" };
+    (!is_known).then(|| format!("{seen}Answer with one of {}; q quits.", answers.join(", ")))
+}
+
+/// Beginning of the response to a key that was pasted where the terminal shows what is typed.
+const SEEN_KEY: &str =
+    "That looks like an API key. It was not stored, but it is visible on your screen: clear the screen. ";
+
+/// Returns true for an answer that may be an API key: a long word of letters and digits.
+fn looks_like_key(answer: &str) -> bool {
+    let has = |test: fn(&char) -> bool| answer.chars().any(|character| test(&character));
+    answer.len() >= KEY_CHARS_MIN
+        && !has(|character| character.is_whitespace())
+        && has(char::is_ascii_digit)
+        && has(char::is_ascii_lowercase)
 }
 
 /// Returns the column at which a continued line of a menu starts: below the text after `[1]`.
@@ -253,14 +269,18 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Op
         _ => Setup::default(),
     };
     choose_host(prompter, settings, &mut setup.changes)?;
-    prompter.say(
+    let has_mode =
+        settings.config.entry("approve").is_some_and(|entry| *entry.origin() != ConfigOrigin::Default);
+    let keep = if has_mode { "\n  [5] keep the current setting" } else { "" };
+    prompter.say(&format!(
         "When may commands run?\n  [1] ask: run read-only commands, ask before everything else (recommended)\n  [2] \
          each: ask before every command\n  [3] auto: run changes, too; ask before dangerous ones and code that cannot be \
          checked\n  [4] never: run \
-         read-only commands only\
-         \n  [5] keep the current setting",
-    )?;
-    let mode = match prompter.choice_or("Your choice [1-5", &["1", "2", "3", "4", "5"], "1")?.as_str() {
+         read-only commands only{keep}",
+    ))?;
+    let choices: &[&str] = if has_mode { &["1", "2", "3", "4", "5"] } else { &["1", "2", "3", "4"] };
+    let mode = match prompter.choice_or(&format!("Your choice [1-{}", choices.len()), choices, "1")?.as_str()
+    {
         "1" => Some("ask"),
         "2" => Some("each"),
         "3" => Some("auto"),

@@ -34,8 +34,13 @@ pub(crate) struct PolicyAnswer {
 }
 
 /// Evaluates a command against the policy in the settings. Runs nothing and contacts no host; local paths are
-/// resolved. Fails if the working directory does not exist on this machine.
+/// resolved. Fails if the command is empty, or if the working directory does not exist on this machine.
 pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<PolicyAnswer, CommandError> {
+    if question.command.trim().is_empty() {
+        return Err(CommandError::usage(
+            "the command is empty; give one, as in `sysop policy check 'rm -r build'`",
+        ));
+    }
     let context = context(settings, &question)?;
     let survey = match settings.host {
         HostChoice::Local => sysop_host::survey_here(context, &question.command),

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use sysop_core::model_provider::{self, ProviderInfo};
 use sysop_provider::{ProbeResult, Providers};
 
-use super::{Changes, KEY_FILE, Prompter, Setup};
+use super::{Changes, KEY_FILE, Prompter, SEEN_KEY, Setup, looks_like_key};
 use crate::app::providers;
 use crate::config::{KeyPath, display_path, is_http_url};
 use crate::exit::CommandError;
@@ -126,7 +126,7 @@ fn choose_place(
             // A server of one's own gets a key only if the config says so.
             of_variable(variable.to_owned(), !is_own_server)
         }
-        "2" => of_variable(prompter.ask("Name of the variable: ")?, false),
+        "2" => of_variable(prompter.ask_until("Name of the variable: ", variable_problem)?, false),
         "3" => {
             let key = prompter.secret("API key (not shown): ")?;
             let change = Some((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
@@ -135,6 +135,19 @@ fn choose_place(
         }
         _ => ChosenKey { change: None, key: None, source: None, file: None },
     })
+}
+
+/// Returns what is wrong with the name of a variable, or `None` if nothing is. Does not repeat it: it may be a key.
+fn variable_problem(name: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = name.chars().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit());
+    match (looks_like_key(name), is_name && name.len() > 1) {
+        (true, _) => Some(format!("{SEEN_KEY}Enter the name of a variable; q quits.")),
+        (false, false) => {
+            Some("Not a name: use letters, digits and `_`, as in OPENAI_API_KEY; q quits.".to_owned())
+        }
+        (false, true) => None,
+    }
 }
 
 /// Asks the server for its models, with this key.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use sysop_core::text::neutralize_line;
-use sysop_core::ui_text::counted;
+use sysop_core::ui_text::{counted, error_lines};
 
 use crate::config::{ConfigError, Routine, display_path, routines_in};
 use crate::exit::{CommandError, Exit};
@@ -27,7 +27,12 @@ pub(crate) fn check(files: &[PathBuf]) -> (String, Exit) {
 
 fn check_file(file: &Path) -> Result<String, Vec<String>> {
     let shown = display_path(file);
-    let read = routines_in(file).map_err(|error| vec![error_text(&error)])?;
+    let read = routines_in(file).map_err(|error| match error {
+        ConfigError::Syntax { .. } => vec![error_text(&error)], // a fault with its line, like the others
+        ConfigError::Missing(_) | ConfigError::Unreadable { .. } => {
+            error_lines(&error_text(&error)).lines().map(str::to_owned).collect()
+        }
+    })?;
     let mut faults: Vec<(usize, String)> = read.warnings;
     for (name, routine) in &read.routines {
         let of = routine.faults.iter();

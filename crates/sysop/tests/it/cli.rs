@@ -76,6 +76,19 @@ fn an_error_has_a_message_and_a_hint() {
 }
 
 #[test]
+fn what_is_missing_is_named() {
+    for (line, error) in [
+        (&["approve"][..], "error: no server of yours runs on this machine, or none with a token file\n"),
+        (&["connect", "foo"], "error: \"foo\" is not the URL of a server\n"),
+        (&["policy", "check", " "], "error: the command is empty\n"),
+    ] {
+        let run = World::new().run(line);
+        assert_eq!(run.code, Some(2), "{line:?}: {run:?}");
+        assert!(run.err.starts_with(error) && run.err.contains("\nhint: "), "{line:?}: {run:?}");
+    }
+}
+
+#[test]
 fn without_a_model_three_lines_explain_how_to_get_one() {
     for line in [&["exec", "hello"][..], &["chat"], &["chat", "hello there"]] {
         let run = World::new().run(line);

@@ -341,6 +341,29 @@ fn config_set_checks_the_value_and_keeps_the_rest() {
 }
 
 #[test]
+fn config_set_says_that_a_variable_overrides_the_value() {
+    let world = World::new().variable("SYSOP_MODEL", "demo");
+    let run = world.finish(&["config", "set", "model", "ollama/phi3"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(run.err, "warning: the environment variable SYSOP_MODEL overrides this value\n");
+    assert_eq!(world.finish(&["config", "set", "approve", "each"]).err, "");
+}
+
+#[test]
+fn a_key_pasted_into_a_menu_is_not_repeated() {
+    let (world, key) = (World::new(), "sk-ant-api03-abcdefghij0123456789");
+    for place in [key.to_owned(), format!("2\n{key}")] {
+        let mut running = world.start_with_input(&["init"]);
+        running.type_text(&format!("2\n4\nhttp://127.0.0.1:9/v1\n{place}\nq\n"));
+        running.end_input();
+        let run = running.finish();
+        assert_eq!(run.code, Some(1), "{run:?}");
+        assert!(run.err.contains("looks like an API key. It was not stored"), "{run:?}");
+        assert!(!run.err.contains(key), "{run:?}");
+    }
+}
+
+#[test]
 fn init_writes_after_showing_and_only_after_a_yes() {
     let world = World::new().file(".config/sysop/config.toml", "# mine\n");
     let file = world.home().join(".config/sysop/config.toml");
@@ -369,7 +392,7 @@ fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
     let mock = Mock::start(&[]);
     let url = format!("{}/v1", mock.url());
     let world = World::new()
-        .file(".config/sysop/config.toml", "aprove = \"ask\"\nmodel = \"openai/old\"\n")
+        .file(".config/sysop/config.toml", "aprove = \"ask\"\napprove = \"ask\"\nmodel = \"openai/old\"\n")
         .variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &url)
         .variable("OPENAI_API_KEY", "sk-of-the-environment");
     let mut keeping = world.start_with_input(&["init"]);
@@ -438,8 +461,9 @@ fn init_without_a_model_says_so() {
         running.finish()
     };
     // No model, an unknown host and then none, and the mode.
-    let run = init("4\nnowhere.invalid\n1\n\n5\n");
+    let run = init("4\nnowhere.invalid\n1\n\n5\n1\ny\n");
     assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(!run.err.contains("keep the current setting"), "there is none: {run:?}");
     assert!(run.err.contains("[4] set no model yet"), "{run:?}");
     assert!(run.err.contains("warning: unknown host nowhere.invalid; check the spelling"), "{run:?}");
     assert!(run.err.contains("No model is set: `sysop` will ask again.\n"), "{run:?}");

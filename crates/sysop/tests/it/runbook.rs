@@ -138,7 +138,7 @@ fn faults_are_named_with_their_lines() {
     let missing = world.finish(&["runbook", "check", "nothing.toml"]);
     assert_eq!(missing.code, Some(1), "{missing:?}");
     assert!(
-        missing.out.starts_with("no runbook at nothing.toml; check the path, or create it"),
+        missing.out.starts_with("error: no runbook at nothing.toml\nhint: check the path, or create it"),
         "{missing:?}"
     );
     let missing = world.finish(&["run", "--file", "nothing.toml", "x"]);
