@@ -17,6 +17,7 @@ const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
   caughtUp: true,
   pending: [],
   typed: [],
+  ownQueued: [],
   troubles: [],
   stopping: false,
   answered: new Map(),
