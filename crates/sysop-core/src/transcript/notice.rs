@@ -148,10 +148,12 @@ fn todo_changed(items: &[TodoItem]) -> String {
 }
 
 fn job_finished(job: JobId, status: Status, exit_code: Option<i32>) -> String {
+    // The wire and the log have the British spelling.
+    let how = if status == Status::Cancelled { "canceled" } else { status.as_str() };
     match (status, exit_code) {
         (Status::Unknown, _) => format!("job {job}: outcome unknown"),
-        (_, Some(code)) => format!("job {job} ended: {}, exit code {code}", status.as_str()),
-        (_, None) => format!("job {job} ended: {}", status.as_str()),
+        (_, Some(code)) => format!("job {job} ended: {how}, exit code {code}"),
+        (_, None) => format!("job {job} ended: {how}"),
     }
 }
 
@@ -259,7 +261,7 @@ mod tests {
             line(&Event::JobFinished { job, status, exit_code, output: JobOutput::default() })
         };
         assert_eq!(ended(Status::Failed, Some(2)), note("job 3 ended: failed, exit code 2"));
-        assert_eq!(ended(Status::Cancelled, None), note("job 3 ended: cancelled"));
+        assert_eq!(ended(Status::Cancelled, None), note("job 3 ended: canceled"));
         assert_eq!(ended(Status::Unknown, None), warning("job 3: outcome unknown"));
     }
 
