@@ -39,17 +39,18 @@ use crate::outcome::{Outcome, Status};
 use crate::policy::refusal_for_people;
 use crate::question::Question;
 use crate::spec::SessionSpec;
-use crate::ui_text::is_retrying;
 
 mod approval;
 mod backfill;
 mod bounded_text;
 mod changes;
 mod item;
+mod live_notice;
 mod notice;
 mod output_readers;
 mod participants;
 mod pending;
+mod preparation;
 mod proposed_steps;
 mod resources;
 mod sentence;
@@ -68,6 +69,7 @@ pub use notice::event_notice;
 pub use output_readers::OutputReaders;
 pub use participants::{LOCAL_FRONT_ENDS, Participants};
 pub use pending::PauseDelay;
+pub use preparation::CallPreparation;
 use resources::Resources;
 use sentence::change_sentence;
 pub use sentence::{call_summary, client_tools_sentence, terminal_input_sentence};
@@ -593,21 +595,6 @@ impl Transcript {
         }
     }
 
-    fn live_notice(&mut self, text: String) {
-        if let Some(item) = self.items.back_mut()
-            && let (ItemId::LiveNotice(_), ItemBody::Notice(last)) = (&item.id, &mut item.body)
-            && [&last.text, &text].iter().all(|text| is_retrying(text))
-        {
-            last.text = text;
-            item.revision += 1;
-            return;
-        }
-        self.live_notices += 1;
-        let body = ItemBody::Notice(Notice { text, weight: Severity::Note });
-        let id = ItemId::LiveNotice(self.live_notices);
-        self.push_live(id, body);
-    }
-
     fn push_live(&mut self, id: ItemId, body: ItemBody) {
         self.live_items += 1;
         self.push(Item {
@@ -661,6 +648,7 @@ impl Transcript {
     }
 
     fn break_stream(&mut self, step: StepId) {
+        self.drop_retry_notice();
         for id in [ItemId::Reasoning(step), ItemId::Answer(step)] {
             let Some(item) = self.find(&id) else { continue };
             let (ItemBody::Reasoning(text) | ItemBody::Answer(text)) = &mut item.body else { continue };

@@ -1,6 +1,7 @@
 //! Messages for users about events, shared by all front ends. All returned messages are safe to display.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::deferred_tools;
 use crate::event::{Decision, Origin, PauseReason, StopReason, TypedInput};
@@ -14,8 +15,8 @@ use crate::outcome::{HostOutcome, Outcome, RunningProgram, Status, TURN_STOPPED}
 use crate::policy::{Grant, RiskClass, Rule, refusal_for_people};
 use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
-    ApprovalScope, Decider, OutputReaders, PauseDelay, Proposal, ProposalState, SessionPhase, TurnEnd,
-    call_summary, terminal_input_sentence,
+    ApprovalScope, CallPreparation, Decider, OutputReaders, PauseDelay, Proposal, ProposalState,
+    SessionPhase, Transcript, TurnEnd, call_summary, terminal_input_sentence,
 };
 use crate::undo::UNDO_TOOL;
 
@@ -206,6 +207,19 @@ pub fn retrying(wait: &str, attempt: u32, attempts: u32, reason: &str) -> String
 /// Returns true for the text of [`retrying`]. Each such text replaces the one before it.
 pub fn is_retrying(text: &str) -> bool {
     text.strip_prefix(RETRYING).is_some_and(|rest| rest.contains(ATTEMPT))
+}
+
+/// Returns the text of [`retrying`] with the time that is left of the wait after `elapsed`. Returns any other text
+/// unchanged.
+pub fn retry_countdown(text: &str, elapsed: Duration) -> String {
+    let parts = text.strip_prefix(RETRYING).and_then(|rest| rest.split_once(ATTEMPT));
+    let parts = parts.and_then(|(wait, rest)| Some((wait.strip_suffix(" s")?.parse::<f64>().ok()?, rest)));
+    let Some((wait, rest)) = parts else { return text.to_owned() };
+    match wait - elapsed.as_secs_f64() {
+        left if left >= 1.0 => format!("{RETRYING}{:.0} s{ATTEMPT}{rest}", left.ceil()),
+        left if left > 0.0 => format!("{RETRYING}{left:.1} s{ATTEMPT}{rest}"),
+        _ => format!("trying again{ATTEMPT}{rest}"),
+    }
 }
 
 const RETRYING: &str = "retrying in ";
@@ -401,6 +415,21 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
             .to_owned(),
         ),
     }
+}
+
+/// Returns the text for the status line while a call is about to be proposed or to run; otherwise `None`.
+pub fn preparing_call(transcript: &Transcript) -> Option<String> {
+    Some(match transcript.call_preparation()? {
+        CallPreparation::Start => "preparing the call".to_owned(),
+        CallPreparation::Survey { host, reached, is_command } => {
+            let what = if is_command { "the command" } else { "the call" };
+            match (is_local_host(host) || matches!(host, "none" | "the client"), reached) {
+                (true, _) => format!("checking {what}"),
+                (false, false) => format!("connecting to {}", safe(&host_summary(host))),
+                (false, true) => format!("asking {} about {what}", safe(&host_summary(host))),
+            }
+        }
+    })
 }
 
 /// Returns a line about a pause that was requested and has not begun.

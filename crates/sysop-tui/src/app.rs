@@ -345,6 +345,11 @@ impl App {
         }
     }
 
+    /// Returns the time spent in the current phase.
+    pub fn waited(&self, now: Duration) -> Duration {
+        self.meter.waited(now)
+    }
+
     /// Returns the duration of the current or last turn, or `None` if there was none.
     pub fn turn_time(&self, now: Duration) -> Option<Duration> {
         self.meter.turn(now)
@@ -489,7 +494,7 @@ impl App {
         match update {
             Update::Logged(logged) => self.logged(logged, now),
             Update::Delta(delta) => {
-                self.meter.delta(delta);
+                self.meter.delta(delta, now);
                 // The session may have refused the decision. If it has not, the log closes the review again.
                 if matches!(delta, Delta::Notice { .. }) {
                     self.decided = None;

@@ -1,6 +1,6 @@
 //! Skills, background jobs, session grants and the progress of a model call, for front ends.
 
-use super::{ItemBody, SessionPhase, Transcript};
+use super::Transcript;
 use crate::event::{ConfigChange, Decision, Event};
 use crate::job::{Job, RunningJobs};
 use crate::message::{ModelRef, Usage};
@@ -24,10 +24,13 @@ pub(super) struct Resources {
     window: Option<(ModelRef, u32)>,
     /// Tokens in the model's context: the tokens of the last request and reply, or what a compaction left.
     context: u64,
+    /// True once a call has got past the survey of its host, so that the host has been reached.
+    host_reached: bool,
 }
 
 impl Resources {
     pub(super) fn apply(&mut self, event: &Event) {
+        self.host_reached |= matches!(event, Event::ToolStarted { .. } | Event::ApprovalAsked { .. });
         if let Event::InstructionsLoaded { instructions } = event {
             self.skills = instructions.skills.found.iter().map(Skill::without_body).collect();
         }
@@ -115,17 +118,14 @@ impl Transcript {
         self.resources.progress
     }
 
+    /// Returns true once the session's host has been reached for a call.
+    pub(super) fn has_reached_host(&self) -> bool {
+        self.resources.host_reached
+    }
+
     /// Returns true while a model call is in flight, even if the phase already shows a pause.
     pub fn calls_model(&self) -> bool {
         self.resources.calls_model
-    }
-
-    /// Returns true while a call of the last reply has been decided and does not run yet: its host is being surveyed, or
-    /// what it may change is being kept for an undo.
-    pub fn prepares_call(&self) -> bool {
-        let newest = self.items().rev().find(|item| !matches!(item.body, ItemBody::Notice(_)));
-        let is_call = newest.is_some_and(|item| matches!(item.body, ItemBody::Proposal(_)));
-        is_call && !self.calls_model() && matches!(self.phase, SessionPhase::Thinking { .. })
     }
 
     /// Returns the tokens in the model's context: the tokens of the last request and reply, or what a compaction left.

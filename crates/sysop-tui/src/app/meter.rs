@@ -6,6 +6,7 @@ use std::time::Duration;
 use sysop_core::cost_report::CostReport;
 use sysop_core::event::{Delta, Event};
 use sysop_core::model_table::ModelPrice;
+use sysop_core::ui_text;
 
 #[derive(Debug, Default)]
 pub(super) struct UsageMeter {
@@ -16,8 +17,8 @@ pub(super) struct UsageMeter {
     phase: Duration,
     /// True once a part of the reply has arrived.
     answering: bool,
-    /// Last notice that arrived while the session was waiting for the model.
-    notice: Option<String>,
+    /// Last notice that arrived while the session was waiting for the model, and the time at which it arrived.
+    notice: Option<(String, Duration)>,
     report: CostReport,
 }
 
@@ -37,16 +38,19 @@ impl UsageMeter {
         match event {
             Event::TurnStarted { .. } => (self.turn, self.took) = (Some(now), None),
             Event::TurnEnded { .. } => self.took = self.turn.map(|began| now.saturating_sub(began)),
-            Event::StepStarted { .. } => (self.answering, self.notice, self.phase) = (false, None, now),
+            // After the reply, its calls are prepared.
+            Event::StepStarted { .. } | Event::Replied { .. } => {
+                (self.answering, self.notice, self.phase) = (false, None, now);
+            }
             _ => {}
         }
     }
 
-    pub(super) fn delta(&mut self, delta: &Delta) {
+    pub(super) fn delta(&mut self, delta: &Delta, now: Duration) {
         match delta {
             Delta::Text { .. } | Delta::Reasoning { .. } => (self.answering, self.notice) = (true, None),
             Delta::Restarted { .. } => self.answering = false,
-            Delta::Notice { text } => self.notice = Some(text.clone()),
+            Delta::Notice { text } => self.notice = Some((text.clone(), now)),
             Delta::Output { .. }
             | Delta::Progress { .. }
             | Delta::Question { .. }
@@ -73,8 +77,10 @@ impl UsageMeter {
         self.answering
     }
 
-    pub(super) fn notice(&self) -> Option<&str> {
-        self.notice.as_deref()
+    /// Returns the last notice; the time in the notice of a retry counts down.
+    pub(super) fn notice(&self, now: Duration) -> Option<String> {
+        let (text, at) = self.notice.as_ref()?;
+        Some(ui_text::retry_countdown(text, now.saturating_sub(*at)))
     }
 
     /// Returns the session's model calls and their costs.

@@ -290,10 +290,12 @@ impl App {
                 moving(format!("{}… Ctrl+P to resume, Esc to stop", ui_text::pausing(delay)))
             }
             (_, SessionPhase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
-            (State::Thinking, _) if self.transcript().prepares_call() => {
-                moving(format!("preparing the call · {waited}"))
+            (State::Thinking | State::Finalizing, _)
+                if let Some(work) = ui_text::preparing_call(self.transcript()) =>
+            {
+                moving(format!("{work} · {waited}"))
             }
-            (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice() {
+            (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice(now) {
                 Some(notice) => format!("{notice} · {waited}"),
                 None if self.progress_text().is_some() => {
                     format!("{model}: {} · {waited}", self.progress_text().unwrap_or_default())

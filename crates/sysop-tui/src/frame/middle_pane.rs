@@ -9,13 +9,13 @@ use sysop_core::id::Timestamp;
 use sysop_core::policy::{Finding, Risk, RiskClass};
 use sysop_core::question::Question;
 use sysop_core::text::visible_text;
-use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput};
+use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput, call_summary};
 use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
 use sysop_term::plan::{
-    canary_rows, effect_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows, terms_rows,
-    unshown_preview,
+    canary_rows, command_rows, effect_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows,
+    terms_rows, unshown_preview,
 };
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
@@ -27,6 +27,8 @@ use crate::app::{App, ReviewMode};
 /// Maximum number of rows of live output, which is also limited to a third of the screen.
 const LIVE_ROWS_MAX: u16 = 16;
 const INDENT: u16 = 2;
+/// Time after which a call is shown that is still being assessed. Most calls take less, and nothing flickers.
+const PENDING_AFTER: Duration = Duration::from_millis(500);
 /// Titles of a proposal.
 const RUN_THIS: &str = "Run this?";
 const CONFIRM_SESSION: &str = "Allow for this session? Press a again; Esc returns";
@@ -61,7 +63,7 @@ pub(super) enum MiddlePane {
 pub(super) enum MiddleContent {
     /// A proposal, which must be scrolled to its end before it can be answered.
     Proposal,
-    /// A question; only its beginning is shown if it does not fit.
+    /// A question, or a call that is not proposed yet; only its beginning is shown if it does not fit.
     Question,
     /// Live output; only its end is shown if it does not fit.
     Live,
@@ -114,6 +116,9 @@ impl MiddlePane {
                 Span::new(&text, theme.style(StyleRole::Bad))
             });
             return Self::Rows { title, danger, rows, above, content: MiddleContent::Proposal };
+        }
+        if let Some(pane) = pending_call(app, theme, area, now) {
+            return pane;
         }
         let live = app.middle().and_then(|id| app.transcript().item(&id));
         match live.map(|item| &item.body) {
@@ -390,6 +395,26 @@ fn question(question: &Question, theme: Theme, columns: usize) -> MiddlePane {
     let mut rows = detail_rows(question, columns, theme);
     rows.extend(prompt_rows(question, columns, theme));
     MiddlePane::Rows { title, danger: None, rows, above: 0, content: MiddleContent::Question }
+}
+
+/// Returns the pane with the next call of the reply while its host is being asked about it, once that takes long.
+fn pending_call(app: &App, theme: Theme, area: Rect, now: Duration) -> Option<MiddlePane> {
+    let call = app.transcript().pending_call().filter(|_| app.waited(now) >= PENDING_AFTER)?;
+    let facts = app.transcript().session_info()?;
+    let mut title = TextRow::of("Next", theme.style(StyleRole::Title));
+    let (host, root) = facts.place_of(&call.name);
+    let place = format!("  {}{DOT}{} in {root}", call.name, ui_text::host_summary(host));
+    title.push(Span::new(&place, theme.style(StyleRole::Dim)));
+    let columns = usize::from(area.width.saturating_sub(INDENT).max(1));
+    let mut rows = match call.text_argument("command") {
+        Some(command) => command_rows(command, &[], columns, theme),
+        None => {
+            let text = [Span::new(&call_summary(call), theme.style(StyleRole::Code))];
+            wrap_exact(&text, columns)
+        }
+    };
+    rows.truncate(usize::from((area.height / 3).clamp(1, LIVE_ROWS_MAX)));
+    Some(MiddlePane::Rows { title, danger: None, rows, above: 0, content: MiddleContent::Question })
 }
 
 fn live_title(output: &ToolOutput, theme: Theme) -> TextRow {

@@ -1,8 +1,10 @@
 //! Lines of the transcript about calls and turns that ended.
 
+use std::time::Duration;
+
 use crossterm::event::KeyCode;
-use sysop_core::event::Delta;
-use sysop_core::message::Arguments;
+use sysop_core::event::{Delta, Event};
+use sysop_core::message::{Arguments, FailureKind, Reply};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::ui_text::retrying;
 
@@ -37,6 +39,39 @@ fn a_retry_is_one_line_and_leaves_the_key_that_stops_the_turn_visible() {
     let screen = world.screen(80, 24);
     assert!(screen.contains("retrying in 4 s, attempt 3 of 6: http://"), "{screen}");
     assert!(screen.contains("Esc stop") && !screen.contains("attempt 2"), "{screen}");
+}
+
+#[test]
+fn the_status_counts_down_to_the_next_attempt() {
+    let mut world = World::new();
+    world.says("go").delta(Delta::Notice { text: retrying("4 s", 3, 6, "no answer") });
+    let status = |world: &mut World| {
+        let screen = world.screen(100, 24);
+        screen.lines().find(|line| line.contains("Esc stop")).expect("a status").to_owned()
+    };
+    assert!(status(&mut world).contains("retrying in 4 s, attempt 3 of 6: no answer"));
+    world.passes(Duration::from_millis(1_500));
+    assert!(status(&mut world).contains("retrying in 3 s, attempt 3 of 6: no answer"));
+    world.passes(Duration::from_secs(3));
+    assert!(status(&mut world).contains("trying again, attempt 3 of 6: no answer"));
+    let screen = world.fails(FailureKind::Unreachable).screen(100, 24);
+    assert!(screen.contains("the model cannot be reached") && !screen.contains("retrying"), "{screen}");
+}
+
+#[test]
+fn the_call_of_a_reply_is_shown_while_its_host_does_not_answer() {
+    let mut world = World::on("slow");
+    world.says("disk full").streams("Let me look.");
+    assert!(world.screen(100, 24).contains("qwen is answering"));
+    let step = world.asked.take().expect("a model is asked");
+    let reply = Reply { text: "Let me look.".to_owned(), ..bash("c1", "df -h") };
+    world.happened(vec![Event::Replied { step, reply }]);
+    // Most calls are assessed at once: nothing flickers.
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("connecting to slow · 0 s") && !screen.contains("df -h"), "{screen}");
+    let screen = world.passes(Duration::from_secs(14)).screen(100, 24);
+    assert!(screen.contains("connecting to slow · 14 s") && screen.contains("Next  bash · slow"), "{screen}");
+    assert!(screen.contains("$ df -h") && !screen.contains("answering"), "{screen}");
 }
 
 #[test]

@@ -180,3 +180,84 @@ fn only_a_call_that_the_policy_rejected_is_rejected() {
         "#]],
     );
 }
+
+/// A turn on a host in which the model has replied with these calls.
+fn replied_on(host: &str, calls: Vec<ToolCall>) -> Vec<Step> {
+    let spec = SessionSpec { host: host.into(), ..spec() };
+    vec![
+        Event::SessionOpened { spec: spec.into(), opened_by: None }.into(),
+        turn_started(1, "disk full", Origin::Model).into(),
+        Event::StepStarted { step: step(1, 1) }.into(),
+        replied(step(1, 1), "Let me look.", calls).into(),
+    ]
+}
+
+#[test]
+fn a_call_whose_host_is_surveyed_is_pending_and_no_model_answers() {
+    let (first, second) = (bash("c1", "df -h"), call("c2", "read_file", json!({ "path": "a" })));
+    let preparing = |steps: &[Step]| {
+        let transcript = live(steps);
+        (transcript.pending_call().cloned(), ui_text::preparing_call(&transcript))
+    };
+    let mut steps = replied_on("slow", vec![first.clone(), second.clone()]);
+    assert_eq!(preparing(&steps[..3]), (None, None), "the model is answering");
+    assert_eq!(preparing(&steps), (Some(first.clone()), Some("connecting to slow".to_owned())));
+    let local = replied_on("local", vec![first.clone()]);
+    assert_eq!(preparing(&local), (Some(first.clone()), Some("checking the command".to_owned())));
+    steps.push(asked(&first).into());
+    assert_eq!(preparing(&steps), (None, None), "it waits for approval");
+    steps.push(decided("c1", Decision::Allow { command: None }).into());
+    assert_eq!(preparing(&steps).1.as_deref(), Some("preparing the call"));
+    steps.push(Event::ToolStarted { call: first, origin: Origin::Model }.into());
+    assert_eq!(preparing(&steps), (None, None), "it runs");
+    steps.push(finished("c1", Outcome::ok("full")).into());
+    assert_eq!(preparing(&steps), (Some(second), Some("asking slow about the call".to_owned())));
+    steps.push(finished("c2", Outcome::ok("text")).into());
+    assert_eq!(preparing(&steps), (None, None));
+}
+
+#[test]
+fn a_typed_command_waits_for_its_host_and_not_for_the_model() {
+    let mut steps = replied_on("slow", Vec::new());
+    steps.truncate(1);
+    steps.push(turn_started(1, "", Origin::User).into());
+    assert_eq!(ui_text::preparing_call(&live(&steps)).as_deref(), Some("connecting to slow"));
+    steps.push(ended(1, StopReason::EndTurn).into());
+    assert_eq!(ui_text::preparing_call(&live(&steps)), None);
+}
+
+#[test]
+fn the_wait_before_a_retry_counts_down() {
+    let text = ui_text::retrying("4 s", 3, 5, "no answer");
+    let after =
+        |milliseconds| ui_text::retry_countdown(&text, std::time::Duration::from_millis(milliseconds));
+    assert_eq!(after(0), text);
+    assert_eq!(after(1_200), "retrying in 3 s, attempt 3 of 5: no answer");
+    assert_eq!(after(3_500), "retrying in 0.5 s, attempt 3 of 5: no answer");
+    assert_eq!(after(4_000), "trying again, attempt 3 of 5: no answer");
+    let other = "retrying in a while";
+    assert_eq!(ui_text::retry_countdown(other, std::time::Duration::from_secs(9)), other);
+}
+
+#[test]
+fn the_notice_of_a_retry_does_not_stay_above_the_failure() {
+    let failure =
+        ModelFailure { kind: FailureKind::Unreachable, message: "no answer (tried 5 times)".to_owned() };
+    check(
+        vec![
+            open(),
+            started(1, "x").into(),
+            Event::StepStarted { step: step(1, 1) }.into(),
+            Step::Delta(Delta::Notice { text: "unrelated".to_owned() }),
+            Step::Delta(Delta::Notice { text: ui_text::retrying("4 s", 5, 5, "no answer") }),
+            Event::ModelFailed { step: step(1, 1), failure }.into(),
+            ended(1, StopReason::Failed).into(),
+        ],
+        expect![[r#"
+            prompt-1: x
+            live-1 (live): Note unrelated
+            end-1: failed Some("no answer (tried 5 times)") 0+0 tokens, 1 steps
+            Idle
+        "#]],
+    );
+}
