@@ -19,7 +19,7 @@ use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow, link};
 
 pub use self::layout::{COLUMNS_MIN, ROWS_MIN, Regions, regions};
-use crate::app::{App, Focus, OFFERED_MAX, Overlay, ReviewMode, State, Tone};
+use crate::app::{App, DraftAnswer, Focus, OFFERED_MAX, Overlay, ReviewMode, State, Tone};
 use crate::picker::PickerStyle;
 use crate::screen::Hyperlink;
 use crate::terminal_pane::TerminalPane;
@@ -338,15 +338,20 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
     }
     if let Some(review) = app.review() {
         let run = if review.takes_capital_y() { "Y run" } else { "Enter run" };
+        let more = if review.unread_above() > 0 { "Enter unread lines" } else { "Enter more" };
         let mut hints = match review.mode() {
             // Keys go to the draft until it is empty.
-            ReviewMode::Deciding if app.rejects_with_draft() => {
-                vec!["Enter reject with this text", "Esc set aside", "Ctrl+U clear line"]
-            }
             ReviewMode::Deciding if !app.composer().is_empty() => {
-                vec!["Enter send", "Esc set aside", "Ctrl+U clear line"]
+                let enter = match app.draft_answer() {
+                    Some(DraftAnswer::Run) => "Enter run",
+                    Some(DraftAnswer::NeedsCapitalY) => "Enter clear (only Y runs this)",
+                    Some(DraftAnswer::Reject) => "Enter reject",
+                    Some(DraftAnswer::RejectWithText) => "Enter reject with this text",
+                    None => "Enter send",
+                };
+                vec![enter, "Esc set aside", "Ctrl+U clear line"]
             }
-            ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
+            ReviewMode::Deciding if !review.is_read() => vec![more, "r reject", "Esc cancel"],
             ReviewMode::Deciding if review.is_emptied() => vec!["i edit", "r reject", "Esc cancel"],
             ReviewMode::Editing if review.is_emptied() => vec!["Esc discard", "Alt+u undo"],
             ReviewMode::Deciding if review.awaits_preview() => {
@@ -359,7 +364,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             ReviewMode::Editing => vec!["Enter done", "Esc discard", "Alt+Enter new line", "Alt+u undo"],
             ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
             ReviewMode::ConfirmingSession => vec!["a allow for this session", "Esc back"],
-            ReviewMode::ConfirmingRule if !review.is_read() => vec!["Enter more", "Esc back"],
+            ReviewMode::ConfirmingRule if !review.is_read() => vec![more, "Esc back"],
             ReviewMode::ConfirmingRule => vec!["Enter save and run", "Esc back"],
         };
         if review.is_long() && review.is_answering() && app.composer().is_empty() {

@@ -124,14 +124,9 @@ impl App {
 
     /// Returns true if the line is a message to the model. Returns false for commands, including those that send a prompt
     /// of their own: `/init`, skills and custom commands.
-    fn is_message(&self, line: &str) -> bool {
+    pub(super) fn is_message(&self, line: &str) -> bool {
         let is_slash = |text: &str| text.trim_start().starts_with('/');
         matches!(parse(line, &[]), InputLine::Prompt(prompt) if is_slash(&prompt) == is_slash(line))
-    }
-
-    /// Returns true if Enter rejects the proposal with the draft as the reason.
-    pub fn rejects_with_draft(&self) -> bool {
-        self.review.is_some() && self.is_message(&self.composer().text())
     }
 
     /// Opens the whole output of a call in the pager; `None` means the last call.

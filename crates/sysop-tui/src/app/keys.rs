@@ -733,9 +733,12 @@ impl App {
             self.show_flash(why, now);
             return Vec::new();
         }
-        if self.rejects_with_draft() && !self.accepts_answers(now) {
+        if self.draft_answer().is_some() && !self.accepts_answers(now) {
             // The message was meant for what was on the screen before the proposal. It stays in the box.
             return Vec::new();
+        }
+        if let Some(actions) = self.answer_with_draft(now) {
+            return actions;
         }
         self.composer_mut().take();
         let mut actions: Vec<Action> = self.remember(&text).into_iter().collect();

@@ -92,7 +92,9 @@ const EDITED_ONCE_ONLY: &str = "an edited command can only be allowed once";
 
 const ONCE_ONLY: &str = "this kind of command can only be allowed once";
 
-const ONLY_CAPITAL_Y: &str = "dangerous command: press Y to run";
+const NOT_CONFIRMED: &str = "nothing allowed yet: a, a allows it for this session; Enter runs it once";
+
+pub(super) const ONLY_CAPITAL_Y: &str = "dangerous command: press Y to run";
 
 /// Key that allows a call for the session.
 const SESSION_KEY: char = 'a';
@@ -228,6 +230,11 @@ impl Review {
     /// Returns true if the last row is displayed, and all rows before have been.
     pub fn is_read(&self) -> bool {
         self.below == 0 && self.seen >= self.rows
+    }
+
+    /// Returns the number of rows above the visible ones that were not displayed, as after the key End.
+    pub fn unread_above(&self) -> u16 {
+        self.scroll.saturating_sub(self.seen)
     }
 
     /// Returns true if the rows do not fit in the pane.
@@ -427,7 +434,8 @@ impl Review {
     }
 
     /// Handles the key after the first `a`. `a` allows the call for the session; Enter, `Y` and Esc return to the
-    /// proposal; any other letter begins a message, and any other key returns and is handled there.
+    /// proposal, and the first two say so, because they would run it there; any other letter begins a message, and any
+    /// other key returns and is handled there.
     fn confirm_session(&mut self, key: KeyEvent) -> ReviewEvent {
         if !is_plain(key) {
             return ReviewEvent::Consumed;
@@ -437,7 +445,8 @@ impl Review {
         }
         self.decide_again();
         match key.code {
-            KeyCode::Enter | KeyCode::Esc | KeyCode::Char('Y') => ReviewEvent::Consumed,
+            KeyCode::Enter | KeyCode::Char('Y') => ReviewEvent::Message(NOT_CONFIRMED),
+            KeyCode::Esc => ReviewEvent::Consumed,
             KeyCode::Char(_) => self.begin_message(SESSION_KEY),
             _ => self.decision_key(key),
         }

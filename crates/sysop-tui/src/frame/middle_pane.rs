@@ -22,7 +22,7 @@ use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
 
 use super::{DOT, write_area};
-use crate::app::{App, ReviewMode};
+use crate::app::{App, Review, ReviewMode};
 
 /// Maximum number of rows of live output, which is also limited to a third of the screen.
 const LIVE_ROWS_MAX: u16 = 16;
@@ -177,7 +177,8 @@ impl MiddlePane {
         }
         let first = self.scroll(app, area);
         if is_high {
-            let title = self.with_position(title, first, area.height, theme);
+            let unread = app.review().map_or(0, Review::unread_above);
+            let title = self.with_position(title, first, area.height, unread, theme);
             titled(&title, theme, top.width).draw(frame.buffer_mut(), top.x, top.y, top.width);
         }
         match self {
@@ -236,8 +237,9 @@ impl MiddlePane {
         }
     }
 
-    /// Adds the visible rows to the title of a proposal that does not fit, as in `lines 21–40 of 96`, and its danger.
-    fn with_position(&self, title: &TextRow, first: u16, page: u16, theme: Theme) -> TextRow {
+    /// Adds the visible rows to the title of a proposal that does not fit, as in `lines 21–40 of 96`, the number of rows
+    /// above them that were not displayed, and its danger.
+    fn with_position(&self, title: &TextRow, first: u16, page: u16, unread: u16, theme: Theme) -> TextRow {
         let mut title = title.clone();
         if let Self::Rows { danger, rows, content: MiddleContent::Proposal, .. } = self
             && rows.len() > usize::from(page)
@@ -245,8 +247,13 @@ impl MiddlePane {
             let (first, last) = (usize::from(first), usize::from(first) + usize::from(page));
             let text = format!("  lines {}–{} of {}", first + 1, last.min(rows.len()), rows.len());
             let at = title.spans.len().min(1);
-            title.spans.insert(at, Span::new(&text, theme.style(StyleRole::Title)));
-            title.spans.splice(at + 1..at + 1, danger.clone());
+            let mut added = vec![Span::new(&text, theme.style(StyleRole::Title))];
+            if unread > 0 {
+                let text = format!(", {} above not read yet", ui_text::counted(unread.into(), "line"));
+                added.push(Span::new(&text, theme.style(StyleRole::Warn)));
+            }
+            added.extend(danger.clone());
+            title.spans.splice(at..at, added);
         }
         title
     }

@@ -229,7 +229,7 @@ fn rows_of_another_width_are_read_again() {
     world.frame(200, 24);
     world.press(KeyCode::End).frame(200, 24);
     let screen = world.screen(200, 24);
-    assert!(screen.contains("Enter more"), "{screen}");
+    assert!(screen.contains("Enter unread lines"), "{screen}");
 }
 
 #[test]
@@ -251,7 +251,11 @@ fn page_and_end_keys_scroll_a_long_proposal() {
     assert!(world.press(KeyCode::End).screen(120, 24).contains("touch file60"));
     world.is_read();
     world.frame(120, 24);
-    assert!(world.screen(120, 24).contains("Enter more"));
+    let screen = world.screen(120, 24);
+    assert!(
+        screen.contains("Enter unread lines") && screen.contains(" lines above not read yet"),
+        "{screen}"
+    );
     let mut pages = 0;
     while world.app.review().is_some() {
         world.press(KeyCode::Enter).passes(KEY_DEBOUNCE);

@@ -85,6 +85,49 @@ fn a_message_typed_at_a_proposal_keeps_its_first_letter_and_does_nothing_else() 
 }
 
 #[test]
+fn yes_runs_a_proposal_and_no_rejects_it_without_a_text() {
+    for (text, hint, decision) in [
+        ("y", "Enter run ·", Decision::Allow { command: None }),
+        (" YES ", "Enter run ·", Decision::Allow { command: None }),
+        ("n", "Enter reject ·", Decision::Reject { reason: String::new() }),
+        ("No", "Enter reject ·", Decision::Reject { reason: String::new() }),
+        ("yes please", "Enter reject with this text ·", Decision::Reject { reason: "yes please".to_owned() }),
+    ] {
+        let mut world = in_review("touch x");
+        let screen = world.types(text).screen(100, 24);
+        assert!(screen.contains(hint), "{text}: {screen}");
+        world.press(KeyCode::Enter);
+        assert_eq!(decisions(&world), [decision], "{text}");
+        assert!(world.app.composer().is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn yes_neither_runs_nor_rejects_a_dangerous_proposal() {
+    for text in ["y", "yes", "Yes"] {
+        let mut world = in_review("shutdown");
+        let screen = world.types(text).screen(100, 24);
+        assert!(screen.contains("Enter clear (only Y runs this) ·"), "{text}: {screen}");
+        let screen = world.press(KeyCode::Enter).screen(100, 24);
+        assert!(decisions(&world).is_empty(), "{text}");
+        assert!(screen.contains("dangerous command: press Y to run"), "{text}: {screen}");
+        world.answers_with('Y');
+        assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{text}");
+    }
+    let mut world = in_review("shutdown");
+    world.says("no");
+    assert_eq!(decisions(&world), [Decision::Reject { reason: String::new() }]);
+}
+
+#[test]
+fn yes_runs_nothing_that_was_not_displayed() {
+    let mut world = in_review(&vec!["touch x"; 80].join("\n"));
+    world.says("yes");
+    assert!(decisions(&world).is_empty());
+    assert!(world.screen(100, 24).contains("read the rest before you run it"));
+}
+
+#[test]
 fn a_letter_that_answers_waits_for_a_second_letter() {
     let mut world = in_review("touch x");
     world.press(KeyCode::Char('e'));
@@ -137,7 +180,10 @@ fn allowing_for_the_session_is_confirmed_on_the_card() {
         let mut world = confirming();
         world.press(key);
         assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Deciding), "{key:?}");
-        assert!(decisions(&world).is_empty() && !world.screen(100, 24).contains(title), "{key:?}");
+        let screen = world.screen(100, 24);
+        assert!(decisions(&world).is_empty() && !screen.contains(title), "{key:?}");
+        // These would run the command once, so that a user may believe that they did.
+        assert_eq!(screen.contains("nothing allowed yet: a, a allows it"), key != KeyCode::Esc, "{screen}");
         world.is_read().press(KeyCode::Enter);
         assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{key:?}");
     }
