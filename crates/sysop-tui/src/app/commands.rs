@@ -151,14 +151,14 @@ impl App {
         }
     }
 
-    fn jobs(&mut self, command: JobsCommand, now: Duration) -> Vec<Action> {
+    pub(super) fn jobs(&mut self, command: JobsCommand, now: Duration) -> Vec<Action> {
         match command {
             JobsCommand::Stop(job) => vec![Action::Send(Input::StopJob { job })],
-            JobsCommand::List | JobsCommand::Read(_) if !self.is_idle() => {
+            JobsCommand::List => self.without_action(|app| app.pick_job(now)),
+            JobsCommand::Read(_) if !self.is_idle() => {
                 self.show_flash(ui_text::running_jobs(self.transcript.jobs()), now);
                 Vec::new()
             }
-            JobsCommand::List => self.direct("jobs", &json!({ "action": "list" }), Origin::User, now),
             JobsCommand::Read(job) => {
                 self.direct("jobs", &json!({ "action": "read", "id": job.0 }), Origin::User, now)
             }

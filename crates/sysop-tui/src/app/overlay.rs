@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::event::ConfigChange;
-use sysop_core::id::{SessionId, TurnId};
+use sysop_core::id::{JobId, SessionId, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::Grant;
 use sysop_core::transcript::{ItemBody, ItemId, UserPrompt};
 use sysop_driver::frontend::{SessionSelector, ToolServer};
-use sysop_term::command::{COMMANDS, NO_TOOL_SERVERS};
+use sysop_term::command::{COMMANDS, InputLine, JobsCommand, NO_TOOL_SERVERS, parse};
 use sysop_term::session_text::grant_line;
 use sysop_term::theme::ThemeName;
 
@@ -66,10 +66,12 @@ pub enum PickerTarget {
     /// Command to run, or to insert into the composer if it needs arguments.
     Command {
         name: &'static str,
-        has_arguments: bool,
+        needs_arguments: bool,
     },
     /// Session grant to revoke.
     Grant(Grant),
+    /// Background job to read, or to stop with Ctrl+X.
+    Job(JobId),
 }
 
 impl Overlay {
@@ -84,6 +86,11 @@ impl Overlay {
             Self::Form { form, .. } => form.paste(text),
         }
     }
+}
+
+/// Returns true for the key that stops the selected background job.
+fn is_stop(key: KeyEvent) -> bool {
+    key.code == KeyCode::Char('x') && key.modifiers == KeyModifiers::CONTROL
 }
 
 fn entry(label: &str, detail: &str) -> PickerItem {
@@ -124,6 +131,10 @@ impl App {
                     self.pending_list = None;
                     self.fork_next = true;
                     return vec![Action::OpenSession(SessionSelector::Existing(id.as_str().to_owned()))];
+                }
+                if let (true, Some(PickerTarget::Job(job))) = (is_stop(key), of(picker.selected(), targets)) {
+                    self.overlay = None;
+                    return self.jobs(JobsCommand::Stop(job), now);
                 }
                 match picker.key(key) {
                     PickerEvent::Chosen(at) => {
@@ -258,7 +269,9 @@ impl App {
     /// Opens the palette, which lists all commands with descriptions.
     pub(super) fn pick_command(&mut self) {
         let choices = COMMANDS.iter().map(|(name, arguments, what)| {
-            let target = PickerTarget::Command { name, has_arguments: !arguments.is_empty() };
+            // Not valid without an argument.
+            let needs_arguments = matches!(parse(name, &[]), InputLine::Wrong(_));
+            let target = PickerTarget::Command { name, needs_arguments };
             let usage = format!("{name} {arguments}");
             let row = entry(&usage, what).with_preview(&format!("{}: {what}", usage.trim_end()));
             (target, row)
@@ -282,6 +295,21 @@ impl App {
                 .show_flash("nothing is allowed for this session beyond the mode and your rules", now);
         }
         self.pick("Allowed for this session · Enter revokes", choices);
+    }
+
+    /// Opens the list of running background jobs.
+    pub(super) fn pick_job(&mut self, now: Duration) {
+        let jobs = self.transcript.jobs().iter();
+        let choices: Vec<_> = jobs
+            .map(|(id, job)| {
+                let row = entry(&format!("{id} {}", job.command), &job.host).with_preview(&job.command);
+                (PickerTarget::Job(id), row)
+            })
+            .collect();
+        if choices.is_empty() {
+            return self.show_flash("no background job is running; /jobs read ID shows one that ended", now);
+        }
+        self.pick("Background jobs · Enter reads, Ctrl+X stops", choices);
     }
 
     pub(super) fn pick_host(&mut self, now: Duration) {
@@ -378,8 +406,8 @@ impl App {
             }
             PickerTarget::Routine(at) => self.fill(at, now),
             PickerTarget::Grant(grant) => self.configure(ConfigChange::Revoke(vec![grant]), now),
-            PickerTarget::Command { name, has_arguments: false } => self.line(name, now),
-            PickerTarget::Command { name, has_arguments: true } if self.composer().is_empty() => {
+            PickerTarget::Job(job) => self.jobs(JobsCommand::Read(job), now),
+            PickerTarget::Command { name, needs_arguments: true } if self.composer().is_empty() => {
                 self.leave_cards();
                 self.composer_mut().set(&format!("{name} "));
                 self.composer_mut().to_end();

@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use serde_json::json;
 use sysop_core::event::{Delta, Event, Input};
 use sysop_core::hook::HookAnswer;
-use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
+use sysop_core::id::{CallId, JobId, Seq, SessionId, Timestamp, TurnId};
 use sysop_core::image::{ImageFormat, ImageRef};
 use sysop_core::message::Usage;
 use sysop_core::model_progress::ModelProgress;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_driver::port::{SearchHit, SessionSummary};
+use sysop_term::command::COMMANDS;
 
-use super::world::{World, bash, control, says, spec};
+use super::world::{World, bash, control, key, says, spec};
 use crate::app::{Action, AppOptions, RecentSession, StatusPart};
 
 fn with_recent() -> World {
@@ -348,6 +350,47 @@ fn the_palette_lists_commands_and_keeps_the_input() {
     assert!(world.screen(100, 24).contains("─ Status ─"));
     world.press(KeyCode::Esc);
     assert_eq!(world.app.composer().text(), "half a thought");
+}
+
+#[test]
+fn the_palette_runs_a_command_that_needs_no_argument() {
+    let mut world = World::that_always_asks();
+    world.says("go").replies(bash("c1", "touch x")).is_read().press(KeyCode::Char('a'));
+    world.is_read().press(KeyCode::Char('a')).ends(Outcome::ok("")).replies(says("done"));
+    world.press(KeyCode::F(1)).types("perm").press(KeyCode::Enter);
+    assert!(world.screen(100, 24).contains("Allowed for this session"), "{}", world.screen(100, 24));
+    assert_eq!(world.press(KeyCode::Esc).app.composer().text(), "");
+    let needs_arguments = |name: &&str| {
+        let mut world = World::new();
+        world.press(KeyCode::F(1)).types(name).press(KeyCode::Enter);
+        world.app.composer().text() == format!("{name} ")
+    };
+    let names = COMMANDS.iter().map(|(name, ..)| *name).filter(needs_arguments).collect::<Vec<_>>();
+    assert_eq!(names, ["/auto", "/effort", "/run", "/cmd", "/keys"]);
+}
+
+#[test]
+fn background_jobs_are_a_list_that_reads_and_stops_them() {
+    let started = |id: u32, command: &str| Event::JobStarted {
+        job: JobId(id),
+        call: CallId::new(format!("c{id}")),
+        command: command.to_owned(),
+        host: "web1".to_owned(),
+    };
+    let mut world = World::new();
+    world.says("/jobs");
+    assert!(world.screen(100, 24).contains("no background job is running"));
+    world.happened(vec![started(1, "make all"), started(2, "sleep 900")]);
+    world.says("/jobs");
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("Background jobs · Enter reads, Ctrl+X stops"), "{screen}");
+    assert!(screen.contains("1 make all") && screen.contains("2 sleep 900"), "{screen}");
+    let stop = world.app.key(control('x'), world.now);
+    assert!(matches!(&stop[..], [Action::Send(Input::StopJob { job: JobId(1) })]), "{stop:?}");
+    world.says("/jobs").press(KeyCode::Down);
+    let read = world.app.key(key(KeyCode::Enter), world.now);
+    let [Action::Send(Input::Direct { tool, arguments, .. })] = &read[..] else { panic!("{read:?}") };
+    assert_eq!((tool.as_str(), &arguments["action"], &arguments["id"]), ("jobs", &json!("read"), &json!(2)));
 }
 
 #[test]
