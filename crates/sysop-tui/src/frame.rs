@@ -14,6 +14,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui_textarea::TextArea;
+use sysop_core::transcript::ItemId;
 use sysop_term::cells::{truncate, width, wrap};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow, link};
@@ -23,7 +24,7 @@ use crate::app::{App, DraftAnswer, Focus, OFFERED_MAX, Overlay, ReviewMode, Stat
 use crate::picker::PickerStyle;
 use crate::screen::Hyperlink;
 use crate::terminal_pane::TerminalPane;
-use crate::view::{MatchStyles, mark_matches};
+use crate::view::{FoldChange, MatchStyles, mark_matches};
 
 /// Number of columns to the left of the composer's text.
 const SIGN_COLUMNS: u16 = 2;
@@ -333,7 +334,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         return match app.search() {
             Some(search) if search.is_typing() => vec!["Enter find", "Esc back"],
             Some(_) => vec!["n older", "N newer", "y copy", "Esc end search"],
-            None => vec!["Enter expand", "Esc back", "Tab older", "y copy", "o full output", "/ search"],
+            None => card_keys(app),
         };
     }
     if let Some(review) = app.review() {
@@ -385,6 +386,19 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         State::Thinking | State::Executing | State::Finalizing => vec!["Esc stop", "Ctrl+P pause"],
         State::ReviewAction | State::Input | State::Done => Vec::new(),
     }
+}
+
+/// Returns the key hints for the focused card.
+fn card_keys(app: &App) -> Vec<&'static str> {
+    let fold = app.history.focused_fold().map(|change| match change {
+        FoldChange::Fold => "Enter fold",
+        FoldChange::Unfold => "Enter expand",
+    });
+    let whole = match app.history.focused() {
+        Some(ItemId::ToolOutput(_) | ItemId::Proposal(_)) => "o full output",
+        Some(_) | None => "o full text",
+    };
+    fold.into_iter().chain(["Esc back", "Tab older", "y copy", whole, "/ search"]).collect()
 }
 
 /// Draws the line below the composer: the status of the session.

@@ -10,5 +10,5 @@ mod plan;
 mod tests;
 
 pub use find::{MatchPosition, MatchStyles, SearchDirection, mark_matches};
-pub use history::{HistoryView, Scroll};
+pub use history::{FoldChange, HistoryView, Scroll};
 pub(crate) use output::text_to_copy;

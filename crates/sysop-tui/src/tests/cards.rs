@@ -38,9 +38,24 @@ fn tab_goes_on_to_older_cards_and_does_not_leave_them() {
     assert!(matches!(world.app.history.focused(), Some(ItemId::Prompt(_))));
     world.press(KeyCode::Up).press(KeyCode::Enter);
     assert_eq!((world.app.focus(), world.app.composer().is_empty()), (Focus::Cards, true));
-    assert!(world.screen(80, 24).contains("Enter expand · Esc back · Tab older"));
+    let screen = world.screen(80, 24);
+    assert!(screen.contains("─ Esc back · Tab older") && !screen.contains("Enter expand"), "{screen}");
     world.press(KeyCode::Esc);
     assert_eq!(world.app.focus(), Focus::Box);
+}
+
+#[test]
+fn a_card_offers_to_unfold_only_what_is_folded() {
+    let lines: Vec<String> = (0..40).map(|number| format!("line {number}")).collect();
+    for (output, is_long) in [(lines.join("\n"), true), ("made".to_owned(), false)] {
+        let mut world = finished(Outcome::ok(output));
+        let screen = world.press(KeyCode::Tab).screen(100, 60);
+        assert!(screen.contains("Esc back") && !screen.contains("Enter expand"), "an answer: {screen}");
+        let screen = world.press(KeyCode::Tab).screen(100, 60);
+        assert_eq!(screen.contains("Enter expand"), is_long, "{screen}");
+        let screen = world.press(KeyCode::Enter).screen(100, 60);
+        assert_eq!(screen.contains("Enter fold"), is_long, "{screen}");
+    }
 }
 
 #[test]
@@ -55,7 +70,7 @@ fn a_copied_output_has_no_lines_that_are_meant_for_the_model() {
         ..Outcome::ok(text)
     };
     let mut world = finished(outcome);
-    assert_eq!(copied(&mut world), ("one\ntwo".to_owned(), Some("of 4,502".to_owned())));
+    assert_eq!(copied(&mut world), ("one\ntwo".to_owned(), Some("of 4,502; o opens all of it".to_owned())));
     let mut world = finished(Outcome { exit_code: Some(0), ..Outcome::ok("one\ntwo\n[exit code 0]") });
     assert_eq!(copied(&mut world), ("one\ntwo".to_owned(), None));
 }

@@ -37,6 +37,8 @@ pub struct HistoryView {
     moves: Vec<Scroll>,
     open: HashSet<ItemId>,
     focus: Option<ItemId>,
+    /// The focused item and its revision, and true if folding or unfolding changes it, as of the last frame.
+    foldable: Option<(ItemId, u32, bool)>,
     /// True if the next frame must scroll the focused item into view.
     seek: bool,
     /// Match that the last search went to.
@@ -58,6 +60,13 @@ pub enum Scroll {
     PageDown,
     Top,
     End,
+}
+
+/// Effect of folding or unfolding an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoldChange {
+    Fold,
+    Unfold,
 }
 
 /// Parameters shared by all cached layouts.
@@ -216,6 +225,32 @@ impl HistoryView {
         }
     }
 
+    /// Returns the effect of folding or unfolding the focused item, as of the last frame. `None` if there is none.
+    pub fn focused_fold(&self) -> Option<FoldChange> {
+        let id = self.focus.as_ref()?;
+        self.foldable.as_ref().filter(|(of, _, changes)| of == id && *changes)?;
+        Some(if self.open.contains(id) { FoldChange::Fold } else { FoldChange::Unfold })
+    }
+
+    /// Finds out if folding or unfolding changes the focused item.
+    fn check_foldable(&mut self, transcript: &Transcript) {
+        let item = self.focus.as_ref().and_then(|id| transcript.item(id));
+        let Some((item, cache_key)) = item.zip(self.cache_key.as_ref()) else { return self.foldable = None };
+        if self
+            .foldable
+            .as_ref()
+            .is_some_and(|(id, revision, _)| (id, *revision) == (&item.id, item.revision))
+        {
+            return;
+        }
+        let layout = |open| {
+            let (columns, theme) = (usize::from(cache_key.columns), cache_key.theme);
+            ItemLayout::of(item, LayoutOptions { columns, theme, place: cache_key.place(item), open })
+        };
+        let changes = !layout(true).texts().eq(layout(false).texts());
+        self.foldable = Some((item.id.clone(), item.revision, changes));
+    }
+
     pub fn toggle_item(&mut self, id: &ItemId) {
         if !self.open.remove(id) {
             self.open.insert(id.clone());
@@ -260,6 +295,7 @@ impl HistoryView {
         let mut layout = HistoryLayout { history: self, transcript, hidden };
         let top = layout.top();
         layout.draw(top, theme, area, buffer);
+        self.check_foldable(transcript);
         self.evict_layouts(transcript);
     }
 
@@ -268,6 +304,7 @@ impl HistoryView {
         let facts = transcript.session_info();
         if !self.cache_key.as_ref().is_some_and(|cache_key| cache_key.matches(facts, theme, columns)) {
             self.retention.clear();
+            self.foldable = None;
             self.eviction_queue.clear();
             self.cached_rows = 0;
             self.cache_key = Some(LayoutCacheKey::of(facts, theme, columns));

@@ -156,7 +156,8 @@ fn progress(line: &TextRow) -> Option<(String, f64)> {
 }
 
 /// Returns the text of an output to copy: what the card shows of it when it is unfolded, without the lines about what the
-/// host omitted. The second value names the part of the whole output, if something was omitted.
+/// host omitted. The second value names the part of the whole output, if something was omitted, and the key that opens all
+/// of it, if it was kept.
 pub(crate) fn text_to_copy(output: &ToolOutput, theme: Theme) -> (String, Option<String>) {
     let Some(outcome) = &output.outcome else {
         let lines = ansi::lines(&output.tail, theme, Style::new());
@@ -166,9 +167,12 @@ pub(crate) fn text_to_copy(output: &ToolOutput, theme: Theme) -> (String, Option
     let is_kept = |line: &&str| !outcome.truncated || omission_notice(line).is_none();
     let kept: Vec<&str> = text.split('\n').filter(is_kept).collect();
     let lines: Vec<TextRow> = text.split('\n').map(|line| TextRow::of(line, Style::new())).collect();
-    let part = outcome.truncated.then(|| match omitted_lines(&lines, true) {
-        Some(all) => format!("of {}", ui_text::grouped(all)),
-        None => "of a truncated output".to_owned(),
+    let part = outcome.truncated.then(|| {
+        let part = match omitted_lines(&lines, true) {
+            Some(all) => format!("of {}", ui_text::grouped(all)),
+            None => "of a truncated output".to_owned(),
+        };
+        if outcome.artifact.is_some() { format!("{part}; o opens all of it") } else { part }
     });
     (kept.join("\n"), part)
 }
