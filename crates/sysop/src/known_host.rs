@@ -4,6 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use sysop_host::{SshConnection, SshSettings};
 
 use crate::app::SOCKETS;
@@ -15,18 +16,40 @@ use crate::settings::{HostChoice, Settings, SshTarget};
 /// checked here.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Checks that the name of the host can be resolved, or that commands run in the container, if the tools would run on a
-/// single remote host. A host behind a jump host or proxy is not checked, because its name is resolved elsewhere.
+/// Maximum number of names of one list that are looked up at the same time.
+const LOOKUPS_MAX: usize = 16;
+
+/// Checks that the name of the host can be resolved, or that commands run in the container. A host behind a jump host or
+/// proxy is not checked, because its name is resolved elsewhere. Of several hosts, only the names that neither the
+/// config nor the ssh config has are checked: a mistyped name must not change the other hosts, but a known host that is
+/// down may be missing.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     check_host(settings, &settings.host).await
 }
 
 /// Like [`check`], for hosts other than those in the settings.
 pub(crate) async fn check_host(settings: &Settings, host: &HostChoice) -> Result<(), CommandError> {
-    let HostChoice::Ssh(target) = host else { return Ok(()) };
-    if sysop_host::is_container(&target.destination) {
-        return check_container(settings, target).await;
+    match host {
+        HostChoice::Local => Ok(()),
+        HostChoice::Ssh(target) if sysop_host::is_container(&target.destination) => {
+            check_container(settings, target).await
+        }
+        HostChoice::Ssh(target) => check_name(settings, target).await,
+        HostChoice::Fleet(targets) => {
+            let names = known_names(settings);
+            let is_known = |target: &&SshTarget| {
+                let host = target.destination.rsplit_once('@').map_or(&*target.destination, |(_, host)| host);
+                sysop_host::is_container(&target.destination)
+                    || [host, target.name.as_str()].iter().any(|name| names.iter().any(|known| known == name))
+            };
+            let unknown = targets.iter().filter(|target| !is_known(target));
+            let checks: Vec<_> = unknown.map(|target| check_name(settings, target)).collect();
+            stream::iter(checks).buffered(LOOKUPS_MAX).try_collect().await
+        }
     }
+}
+
+async fn check_name(settings: &Settings, target: &SshTarget) -> Result<(), CommandError> {
     let Some(name) = host_name(settings, target).await else { return Ok(()) };
     let found = tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name.as_str(), 22))).await;
     match found {
@@ -69,10 +92,16 @@ fn suggestion(settings: &Settings, destination: &str) -> Option<String> {
         Some((user, host)) => (Some(user), host),
         None => (None, destination),
     };
-    let mut known = settings.ssh_names();
-    known.extend(settings.hosts.known.iter().map(|host| host.target.name.clone()));
+    let known = known_names(settings);
     let meant = nearest_word(host, known.iter().map(String::as_str))?;
     Some(user.map_or(meant.to_owned(), |user| format!("{user}@{meant}")))
+}
+
+/// Returns the host names in the config and in the user's ssh config.
+fn known_names(settings: &Settings) -> Vec<String> {
+    let mut known = settings.ssh_names();
+    known.extend(settings.hosts.known.iter().map(|host| host.target.name.clone()));
+    known
 }
 
 /// Returns the name that `ssh` would look up, according to `ssh -G`. Returns `None` if the host is behind a

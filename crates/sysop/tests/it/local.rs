@@ -446,6 +446,13 @@ fn an_unknown_host_is_reported_with_a_suggestion() {
         run.err.contains("unknown host web9.invalid") && run.err.contains("did you mean `web1.invalid`?"),
         "{run:?}"
     );
+    // One wrong name in a list stops the task before it changes the other hosts; a name in the config is never wrong.
+    let run = world.finish(&["exec", "--host", "web1.invalid,web9.invalid", "hello"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+    assert!(
+        run.err.contains("unknown host web9.invalid") && run.err.contains("did you mean `web1.invalid`?"),
+        "{run:?}"
+    );
     let run = world.finish(&["chat", "--plain", "--host", "127.0.0.1:8941"]);
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.err.contains("hint: for a port, write `ssh://USER@HOST:PORT`"), "{run:?}");
