@@ -13,8 +13,9 @@ use futures::StreamExt as _;
 use serde_json::json;
 use sysop_core::catalog::BASH_TOOL;
 use sysop_core::event::{Decision, Event, Input, Origin, PauseReason, StopReason, Update};
-use sysop_core::id::{CallId, Seq, TurnId};
+use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::image::ImageRef;
+use sysop_core::text::neutralize_line;
 use sysop_core::transcript::{ItemBody, ItemId, Transcript};
 use sysop_core::ui_text;
 use sysop_core::undo::{ASKS, UNDO_TOOL};
@@ -33,6 +34,7 @@ use crate::render::{RenderOptions, safe};
 mod answer_schema;
 mod call_output;
 mod host_sessions;
+mod missed_hosts;
 mod printer;
 mod program_prompts;
 mod sequence;
@@ -44,6 +46,7 @@ pub use answer_schema::{AnswerSchema, SCHEMA_BYTES_MAX};
 use answer_schema::{CORRECTIONS_MAX, correction};
 pub use call_output::CallOutput;
 use host_sessions::HostSessions;
+use missed_hosts::MissedHosts;
 use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
@@ -118,6 +121,8 @@ type ApprovalFn = dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOut
 /// Everything that a run of `sysop exec` needs from its caller.
 pub struct ExecContext {
     pub opened: AttachedSession,
+    /// Title of the session if the user named none, so that the run says which one it is; `None` for other sessions.
+    pub chosen_title: Option<String>,
     pub task: ExecTask,
     pub images: Vec<ImageRef>,
     /// Schema that the answer must match; if it does not, the model is asked again.
@@ -130,6 +135,8 @@ pub struct ExecContext {
     pub err: Box<dyn Write + Send>,
     /// Amount of the calls' output that is shown on standard error.
     pub call_output: CallOutput,
+    /// True if standard error gets only errors, questions, and warnings that something was not done.
+    pub is_quiet: bool,
     /// Handler for approvals; `None` if nobody can be asked.
     pub ask: Option<ApprovalHandler>,
     /// Handler for programs' questions; `None` if nobody can be asked.
@@ -224,9 +231,11 @@ pub async fn run(context: ExecContext) -> Exit {
     };
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.call_output = context.call_output;
+    printer.is_quiet = context.is_quiet;
     printer.artifacts = artifact_directory(context.service.as_deref());
     let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
     let plan_only = matches!(context.task, ExecTask::Undo { plan_only: true, .. });
+    let undo_hint = undo_hint(&context.task, context.opened.session.id());
     let (input, sequence) = first_input(context.task, context.images, context.confirm, confirmations);
     printer.holds_answer = context.schema.is_some();
     let mut run = ExecRun {
@@ -245,6 +254,9 @@ pub async fn run(context: ExecContext) -> Exit {
         service: context.service,
         plan_only,
         unreachable: None,
+        missed_hosts: MissedHosts::default(),
+        chosen_title: context.chosen_title,
+        undo_hint,
     };
     // Cancel a turn that is left running, because nobody may be there to answer its questions.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
@@ -309,6 +321,13 @@ fn first_input(
     }
 }
 
+/// Returns the hint for an undo that nobody can approve: the command that needs no approval.
+fn undo_hint(task: &ExecTask, session: &SessionId) -> Option<String> {
+    let ExecTask::Undo { step, .. } = task else { return None };
+    let call = step.map_or_else(String::new, |step| format!(" {step}"));
+    Some(format!("run interactively, or run `sysop undo {session}{call} --yes`"))
+}
+
 fn direct(command: &str) -> Input {
     Input::Direct {
         tool: BASH_TOOL.to_owned(),
@@ -341,6 +360,11 @@ struct ExecRun {
     plan_only: bool,
     /// Error of the latest call for the host, if the call did not reach the host.
     unreachable: Option<String>,
+    missed_hosts: MissedHosts,
+    /// Title of the session if the user named none.
+    chosen_title: Option<String>,
+    /// Way to undo without an approval; set for an undo.
+    undo_hint: Option<String>,
 }
 
 impl ExecRun {
@@ -374,8 +398,8 @@ impl ExecRun {
             Event::TurnStarted { turn, prompt, .. } if self.turn.is_none() => {
                 self.turn = Some(*turn);
                 let is_resumed = *turn > TurnId(1) && self.corrections == 0;
-                if is_resumed && !prompt.is_empty() {
-                    self.tell_resumed();
+                if is_resumed {
+                    self.tell_resumed(!prompt.is_empty());
                 }
                 None
             }
@@ -412,12 +436,23 @@ impl ExecRun {
         }
     }
 
-    /// Names the host and the model of a resumed session, which need not be those of the config.
-    fn tell_resumed(&mut self) {
-        if let Some(facts) = self.transcript.session_info().filter(|_| !self.printer.is_for_programs()) {
-            let place = ui_text::place(&facts.host);
-            self.printer.note(&format!("resumed on {place} with {}", facts.model));
-        }
+    /// Names the host and the model of a resumed session, which need not be those of the config. A session that the user
+    /// did not name, also one in which a call is undone, is named in full.
+    fn tell_resumed(&mut self, has_prompt: bool) {
+        let Some(facts) = self.transcript.session_info().filter(|_| !self.printer.is_for_programs()) else {
+            return;
+        };
+        let (place, model, root) = (ui_text::place(&facts.host), &facts.model, &facts.root);
+        let title = self.chosen_title.take().map(|title| neutralize_line(&title).replace('"', "'"));
+        let text = match (title, has_prompt) {
+            (Some(title), true) => format!("resumed \"{title}\" on {place} in {root} with {model}"),
+            (None, true) => format!("resumed on {place} with {model}"),
+            (Some(title), false) => {
+                format!("session {}: \"{title}\" on {place} in {root}", self.opened.session.id())
+            }
+            (None, false) => return,
+        };
+        self.printer.note(&text);
     }
 
     fn print(&mut self, update: &Update) -> io::Result<()> {
@@ -435,7 +470,7 @@ impl ExecRun {
     /// Ends the task at a pause, because nobody is here to resume the turn.
     fn stop_at_pause(&mut self, reason: PauseReason, detail: &str) -> Option<Exit> {
         let text = if reason == PauseReason::Budget {
-            format!("stopped: the budget is spent: {}", sysop_core::text::neutralize_line(detail))
+            format!("stopped: the budget is spent: {}", neutralize_line(detail))
         } else {
             "stopped: the model repeated the same call 3 times; rephrase the task".to_owned()
         };
@@ -453,7 +488,7 @@ impl ExecRun {
         }
         let Some(end) = end else { return Exit::Failed };
         self.printer.end(&end);
-        match (end.reason, self.unreachable.take()) {
+        match (end.reason, self.unreachable.take().or_else(|| self.missed_hosts.error())) {
             (StopReason::EndTurn, Some(why)) => {
                 // The model's answer is no result: it could not do what the task needs.
                 self.printer.error(&why);
@@ -529,7 +564,7 @@ impl ExecRun {
         let Some(ask) = ask.cloned() else {
             let command: String =
                 safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
-            let hint = ui_text::way_to_approve(plan);
+            let hint = self.undo_hint.clone().unwrap_or_else(|| ui_text::way_to_approve(plan));
             let guard = plan.guarded.map(ui_text::guarded);
             let preview = plan.preview.clone();
             self.printer

@@ -66,7 +66,7 @@ use crate::local_model::{self, ServersOfMachine};
 use crate::mcp;
 use crate::origin;
 use crate::serve_options::redaction;
-use crate::sessions::{most_recent, resolve_id};
+use crate::sessions::{most_recent_in, resolve_id, title_of};
 use crate::settings::{HostChoice, ProviderSettings, Settings, check_canary};
 use crate::system_prompt;
 use crate::tool_calling_file::ToolCallingFile;
@@ -148,7 +148,11 @@ impl Services {
     pub(crate) async fn open(&self) -> Result<AttachedSession> {
         let id = match &self.settings.resume {
             None => return self.create_lazy(),
-            Some(ResumeTarget::Latest) => most_recent(self.store.as_ref()).await,
+            Some(ResumeTarget::Latest) => {
+                let place = self.configured_place();
+                let (host, root) = (place.host.to_string(), place.display_root());
+                most_recent_in(self.store.as_ref(), &host, &root).await
+            }
             Some(ResumeTarget::Session(id)) => resolve_id(self.store.as_ref(), id.as_str()).await,
         };
         let id = id.map_err(|error| match error.exit_code() {
@@ -158,6 +162,18 @@ impl Services {
         self.resume(&id).await
     }
 
+    /// Returns the title of the session `id` if the flags ask for the latest session without naming it.
+    pub(crate) async fn chosen_title(&self, id: &SessionId) -> Result<Option<String>> {
+        if self.settings.resume != Some(ResumeTarget::Latest) {
+            return Ok(None);
+        }
+        Ok(Some(title_of(self.store.as_ref(), id).await?))
+    }
+
+    fn configured_place(&self) -> ToolLocation {
+        ToolLocation::new(self.settings.host.clone(), self.settings.root.clone())
+    }
+
     /// Creates a session at the configured location. The session is saved only once it receives its first input.
     pub(crate) fn create_lazy(&self) -> Result<AttachedSession> {
         self.create_lazy_as(new_session_id())
@@ -165,8 +181,7 @@ impl Services {
 
     /// Like `create_lazy`, with an id that no saved session and no other session of these services has.
     pub(crate) fn create_lazy_as(&self, id: SessionId) -> Result<AttachedSession> {
-        let settings = &self.settings;
-        self.create_at(id, &ToolLocation::new(settings.host.clone(), settings.root.clone()))
+        self.create_at(id, &self.configured_place())
     }
 
     /// Creates a session on the hosts named by `host`, in the syntax of `--host`, not on the configured host.

@@ -199,6 +199,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
         Verbosity::Verbose(1) => CallOutput::Excerpt,
         Verbosity::Verbose(_) => CallOutput::Whole,
     };
+    let is_quiet = settings.verbosity == Verbosity::Quiet;
     let stops = exec::signals().context("cannot listen for signals")?;
     if settings.resume.is_none() {
         crate::known_host::check(&settings).await?; // a resumed session has its own host
@@ -213,6 +214,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
         None => services,
     };
     let opened = services.open().await?;
+    let chosen_title = services.chosen_title(opened.session.id()).await?;
     if let Some(bounds) = bounds {
         let change = ConfigChange::Auto(bounds);
         opened.session.send(Input::Configure { change }).map_err(CommandError::failed)?;
@@ -221,6 +223,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
     let form = if json { ExecFormat::Json } else { ExecFormat::Human };
     let context = ExecContext {
         opened,
+        chosen_title,
         task,
         images,
         schema,
@@ -229,6 +232,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
         terminal: draws.then(|| RenderOptions { width: sysop_repl::terminal_width(), color }),
         err: Box::new(io::stderr()),
         call_output,
+        is_quiet,
         ask: answer.or_else(|| asks.then(|| exec::ask_on_terminal(color))),
         confirm: asks.then(|| exec::confirm_on_terminal(color)),
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),

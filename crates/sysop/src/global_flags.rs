@@ -41,7 +41,7 @@ pub(crate) struct GlobalFlags {
     /// Path to the config file
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Resume the most recent session
+    /// Resume the most recent session, if possible of this directory
     #[arg(short = 'c', long = "continue", global = true, conflicts_with = "resume")]
     pub(crate) resume_latest: bool,
     /// Resume a session, by id or id prefix [default: most recent]

@@ -134,6 +134,22 @@ pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, Sessions
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
 
+/// Returns the most recently changed session on these hosts in this directory, or of all sessions if there is none.
+pub(crate) async fn most_recent_in(
+    store: &dyn Store,
+    host: &str,
+    root: &str,
+) -> Result<SessionId, SessionsError> {
+    let all = store.list(SESSIONS_MAX).await?;
+    let here = all.iter().find(|summary| summary.host == host && summary.root == root);
+    here.or(all.first()).map(|summary| summary.id.clone()).ok_or(SessionsError::NoneYet)
+}
+
+/// Returns a session's title on one line, as the list of sessions shows it.
+pub(crate) async fn title_of(store: &dyn Store, id: &SessionId) -> Result<String, SessionsError> {
+    resolve(store, id.as_str()).await.map(|summary| table::title(&summary))
+}
+
 /// Number of sessions that a list shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListRows {

@@ -17,7 +17,7 @@ use sysop_core::event::{
 use sysop_core::guard::GuardTimeout;
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
-use sysop_core::outcome::{HostOutcome, Outcome, Status};
+use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, CommandContext, Finding, Grant, Policy, Risk, RiskClass, Survey};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::spec::SessionSpec;
@@ -308,7 +308,7 @@ impl State {
             Input::Decision { call, decision, by, .. } => self.decision(&call, decision, by),
             Input::Cancel => self.cancel(),
             Input::Pause => self.pause(PauseReason::Asked),
-            Input::Guard { .. } => {}
+            Input::Guard { .. } | Input::WithdrawPrompt { .. } => {}
             Input::TerminalInput { by, typed } => self.publish(Event::TerminalInput { by, typed }),
             Input::Resume => {
                 self.paused = None;
@@ -443,19 +443,6 @@ impl State {
                 self.delta(Delta::Control { holder: None });
                 self.say("Seen.");
                 self.end(StopReason::EndTurn, None);
-            }
-            "fleet" => {
-                let host = |host: &str, exit_code, group| HostOutcome {
-                    host: host.into(),
-                    status: if exit_code == 0 { Status::Ok } else { Status::Failed },
-                    exit_code: Some(exit_code),
-                    duration_ms: 100 * u64::from(group),
-                    group,
-                    unreachable: None,
-                };
-                let hosts = vec![host("web1", 0, 2), host("web2", 0, 2), host("db1", 1, 1)];
-                let outcome = Outcome { hosts, ..Outcome::failed("db1:\ninactive\n\nweb1, web2:\nactive\n") };
-                self.ends_with("systemctl is-active app", outcome);
             }
             "unknown" => {
                 self.ends_with("reboot", Outcome::new(Status::Unknown, "the connection to web1 broke"))

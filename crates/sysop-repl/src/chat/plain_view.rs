@@ -317,7 +317,9 @@ impl PlainView {
         let is_command = plan.is_some_and(|plan| plan.call.text_argument("command").is_some());
         let is_models = is_command && !is_direct(call, transcript);
         let never_ran = plan.is_some_and(|plan| plan.state == ProposalState::NotRun);
-        if is_models && !streamed && outcome.status != Status::Rejected && !never_ran {
+        // The output of another tool is worth it only if it says why the tool failed.
+        let is_reason = outcome.status == Status::Failed && !is_direct(call, transcript);
+        if (is_models || is_reason) && !streamed && outcome.status != Status::Rejected && !never_ran {
             screen.text(&Excerpt::of(&safe(shown_text(outcome)), &rest))?;
         }
         let state = plan.map(|plan| &plan.state);

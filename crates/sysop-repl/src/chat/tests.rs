@@ -71,6 +71,7 @@ fn plays_the_binary() {
 fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
     exec::ExecContext {
         opened: fake.opened(),
+        chosen_title: None,
         task: exec::ExecTask::Prompt(task.into()),
         images: Vec::new(),
         schema: None,
@@ -79,6 +80,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
         terminal: Some(crate::render::RenderOptions { width: 80, color: true }),
         err: Box::new(std::io::stderr()),
         call_output: exec::CallOutput::Hidden,
+        is_quiet: false,
         ask: Some(exec::ask_on_terminal(true)),
         ask_for_program: Some(exec::ask_for_programs_on_terminal(true)),
         confirm: Some(exec::confirm_on_terminal(true)),
@@ -359,6 +361,7 @@ async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
     assert!(text.contains("! rm -rf — recursive delete"), "{text}");
     assert!(text.contains("allow for session: any simple `rm …`"), "{text}");
     person.types("y").await;
+    person.sees("allowed").await;
     person.sees("│ ran rm -rf build && echo done").await;
     person.sees(PROMPT).await;
 
@@ -367,9 +370,11 @@ async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
     person.types("e").await;
     person.sees("rm -rf build && echo done").await;
     person.types("\u{1}: \r").await;
+    person.sees("edited command:").await;
     person.sees("→ effect of : rm -rf build && echo done").await;
     person.sees(QUESTION).await;
     person.types("y").await;
+    person.sees("allowed, edited").await;
     person.sees("│ ran : rm -rf build && echo done").await;
     person.sees(PROMPT).await;
 

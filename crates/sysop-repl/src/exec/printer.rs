@@ -7,13 +7,15 @@ use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Decider, ItemBody, ItemId, ProposalState, Transcript, TurnEnd, event_notice};
-use sysop_core::ui_text::error_lines;
+use sysop_core::ui_text::{error_lines, is_retrying};
 use sysop_core::undo::changed_line;
 use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
 
 use super::ExecTask;
-use super::call_output::{CallOutput, call_output_lines, failure_lines, unprinted_output};
+use super::call_output::{
+    CallOutput, call_output_lines, failure_lines, fleet_failure_lines, unprinted_output,
+};
 use crate::chat::inline_screen::InlineScreen;
 use crate::render::{RenderOptions, THEME, safe, safe_prose, terminal_width, words};
 
@@ -21,6 +23,8 @@ pub(super) struct ExecPrinter {
     out: ExecOutput,
     err: Box<dyn Write + Send>,
     pub(super) call_output: CallOutput,
+    /// True if standard error gets no progress.
+    pub(super) is_quiet: bool,
     /// True if calls' output belongs on standard output.
     pub(super) routine: bool,
     /// True if what the call changed is always reported.
@@ -70,7 +74,17 @@ impl ExecPrinter {
         let routine = matches!(task, ExecTask::Routine(_) | ExecTask::Undo { .. });
         let is_undo = matches!(task, ExecTask::Undo { .. });
         let call_output = CallOutput::default();
-        Self { out, err, call_output, routine, is_undo, holds_answer: false, artifacts: None, ending: false }
+        Self {
+            out,
+            err,
+            call_output,
+            is_quiet: false,
+            routine,
+            is_undo,
+            holds_answer: false,
+            artifacts: None,
+            ending: false,
+        }
     }
 
     pub(super) fn render_options(&self) -> RenderOptions {
@@ -91,7 +105,7 @@ impl ExecPrinter {
         let _ = self.err.flush();
     }
 
-    /// Prints a line about the run's progress.
+    /// Prints a line about the run's progress, unless the run is quiet.
     pub(super) fn note(&mut self, text: &str) {
         if !self.ending {
             self.progress(&safe(text));
@@ -99,6 +113,13 @@ impl ExecPrinter {
     }
 
     fn progress(&mut self, text: &str) {
+        if !self.is_quiet {
+            self.say(text);
+        }
+    }
+
+    /// Prints a line also in a quiet run, because something was not done or failed.
+    fn say(&mut self, text: &str) {
         let _ = self.pause();
         let _ = writeln!(self.err, "{}", text.trim_end());
         let _ = self.err.flush();
@@ -155,8 +176,12 @@ impl ExecPrinter {
             Delta::Text { .. } if self.holds_answer => Ok(()),
             Delta::Text { step, text } => self.stream(*step, text),
             Delta::Output { text, .. } if self.routine && !fleet() => self.output(text),
-            Delta::Notice { text } => {
+            Delta::Notice { text } if is_retrying(text) => {
                 self.progress(&safe(text));
+                Ok(())
+            }
+            Delta::Notice { text } => {
+                self.say(&safe(text));
                 Ok(())
             }
             Delta::Restarted { .. } => self.close_stream(),
@@ -316,9 +341,9 @@ impl ExecPrinter {
         let Some(plan) = transcript.plan(call) else { return false };
         match plan.state {
             ProposalState::Rejected { by: Decider::Policy, .. } | ProposalState::NotRun => {
-                self.progress(&words::tool_line(&plan.call));
+                self.say(&words::tool_line(&plan.call));
                 for line in words::not_run_text(outcome).lines() {
-                    self.progress(&format!("  {line}"));
+                    self.say(&format!("  {line}"));
                 }
                 true
             }
@@ -358,6 +383,11 @@ impl ExecPrinter {
             }
             let mut summary = words::outcome_summary(outcome);
             let is_shown = self.routine || self.call_output != CallOutput::Hidden;
+            if !is_shown {
+                for line in fleet_failure_lines(outcome) {
+                    self.progress(&format!("  {line}"));
+                }
+            }
             if outcome.exit_code.is_some_and(|code| code != 0) && outcome.hosts.is_empty() && !is_shown {
                 for line in failure_lines(&outcome.output) {
                     self.progress(&format!("  {line}"));

@@ -126,6 +126,7 @@ impl ExecRun {
         if outcome.unreachable {
             self.unreachable = Some(outcome.output.clone());
         }
+        self.missed_hosts.note(&outcome.hosts);
         if let Some(run) = &mut self.sequence {
             run.outcome = Some(outcome.clone());
         }

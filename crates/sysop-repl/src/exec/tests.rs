@@ -45,6 +45,7 @@ fn rig(task: ExecTask) -> Rig {
     let (stop, stops) = unbounded_channel();
     let context = ExecContext {
         opened: fake.opened(),
+        chosen_title: None,
         task,
         images: Vec::new(),
         schema: None,
@@ -53,6 +54,7 @@ fn rig(task: ExecTask) -> Rig {
         terminal: None,
         err: Box::new(err.clone()),
         call_output: CallOutput::Hidden,
+        is_quiet: false,
         ask: None,
         ask_for_program: None,
         confirm: None,
@@ -114,6 +116,45 @@ async fn a_task_whose_host_was_not_reached_fails() {
     .await;
     let rig = prompt("reached");
     assert_eq!(exit(rig.context).await, Exit::Done, "{}", rig.err.text());
+}
+
+#[tokio::test]
+async fn a_task_that_did_not_reach_a_host_of_several_fails() {
+    check(
+        prompt("missed"),
+        expect![[r#"
+            exit 1
+            --- out
+            --- err
+            [Tool: bash("touch made")]
+              1 host (web2): not run: web2 refused the connection; check the port
+              1 host (web1): exit 0, 200 ms
+              failed, 200 ms
+            error: not done on web2: web2 refused the connection
+            hint: check the port
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_quiet_run_prints_the_answer_and_what_was_not_done() {
+    let mut rig = prompt("auto");
+    rig.context.is_quiet = true;
+    check(
+        rig,
+        expect![[r#"
+            exit 0
+            --- out
+            That is all.
+            --- err
+        "#]],
+    )
+    .await;
+    let mut rig = prompt("denied");
+    rig.context.is_quiet = true;
+    assert_eq!(exit(rig.context).await, Exit::Done);
+    assert!(rig.err.text().contains("denied by a hook: no ticket"), "{}", rig.err.text());
 }
 
 #[tokio::test]
@@ -317,6 +358,7 @@ async fn fleet_results_are_grouped() {
             [Tool: bash("systemctl is-active app")]
               1 host (db1): exit 1, 100 ms
               2 hosts (web1, web2): exit 0, 200 ms
+              db1: inactive
               failed, 200 ms
         "#]],
     )
@@ -500,6 +542,12 @@ async fn earlier_turns_of_a_resumed_session_are_ignored() {
     assert_eq!(exit(context).await, Exit::Done);
     assert_eq!(rig.out.text(), "Hello **there**, how are you?\n");
     assert_eq!(rig.err.text(), "resumed on web1 with demo/one\n");
+    let rig = prompt("hello");
+    rig.fake.send_as_other(Input::prompt("loop"));
+    let chosen_title = Some("clean \"up\"".to_owned());
+    let context = ExecContext { opened: rig.fake.opened(), chosen_title, ..rig.context };
+    assert_eq!(exit(context).await, Exit::Done);
+    assert_eq!(rig.err.text(), "resumed \"clean 'up'\" on web1 in /srv/app with demo/one\n");
 }
 
 #[tokio::test]
@@ -539,6 +587,14 @@ async fn a_routine_prints_its_output_and_exits_with_its_failure() {
     "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn an_undo_that_nobody_can_approve_names_the_command_that_needs_no_approval() {
+    let rig = rig(ExecTask::Undo { step: Some(4), plan_only: false });
+    let hint = undo_hint(&rig.context.task, &SessionId::new("0198-a")).unwrap();
+    assert_eq!(hint, "run interactively, or run `sysop undo 0198-a 4 --yes`");
+    assert_eq!(undo_hint(&ExecTask::Prompt("hello".into()), &SessionId::new("0198-a")), None);
 }
 
 #[tokio::test]

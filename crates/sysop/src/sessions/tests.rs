@@ -18,8 +18,8 @@ use sysop_store::MemoryStore;
 use unicode_width::UnicodeWidthStr;
 
 use super::{
-    DisplayOptions, ExportFormat, ListRows, SessionsError, delete, export, list, most_recent, resolve_id,
-    show,
+    DisplayOptions, ExportFormat, ListRows, SessionsError, delete, export, list, most_recent, most_recent_in,
+    resolve_id, show, title_of,
 };
 
 const HOUR_MS: i64 = 3_600_000;
@@ -204,6 +204,22 @@ async fn resume_without_an_id_takes_the_most_recent_session() {
     assert_eq!(most_recent(&three_sessions().await).await.unwrap(), SessionId::new("0199-bbbb-3333"));
     let error = most_recent(&MemoryStore::new()).await.unwrap_err();
     assert_eq!((error.exit_code(), error.to_string().contains("start one with `sysop`")), (2, true));
+}
+
+#[tokio::test]
+async fn continuing_prefers_the_newest_session_of_the_same_directory_and_host() {
+    let store = three_sessions().await;
+    let root = "/home/me/projects/customers/shop";
+    for (host, root, expected) in [
+        ("local", root, "0198-aaaa-1111"),
+        ("db-1.example.net", "/srv", "0198-aaaa-2222"),
+        ("local", "/srv", "0199-bbbb-3333"),
+    ] {
+        assert_eq!(most_recent_in(&store, host, root).await.unwrap().as_str(), expected, "{host} {root}");
+    }
+    assert_eq!(title_of(&store, &SessionId::new("0198-aaaa-1111")).await.unwrap(), "tidy up");
+    let error = most_recent_in(&MemoryStore::new(), "local", root).await.unwrap_err();
+    assert_eq!(error.exit_code(), 2);
 }
 
 const PLAIN: &str = r#"session 0198-day

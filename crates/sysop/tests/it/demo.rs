@@ -22,7 +22,8 @@ fn a_session_of_the_demo_is_resumed_without_a_configured_model() {
     assert_eq!(first.code, Some(0), "{first:?}");
     let again = world.finish(&["exec", "--continue", "hello"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), first.out.as_str()), "{again:?}");
-    assert!(again.err.starts_with("resumed on local with demo/demo\n"), "{again:?}");
+    let resumed = format!("resumed \"hello\" on local in {} with demo/demo\n", world.work().display());
+    assert!(again.err.starts_with(&resumed), "{again:?}");
 }
 
 #[test]

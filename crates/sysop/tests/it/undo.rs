@@ -31,7 +31,10 @@ fn a_step_is_planned_undone_and_redone() {
     let read = || std::fs::read_to_string(world.work().join("a")).unwrap();
 
     let plan = world.finish(&["undo", &id, "--plan"]);
-    assert_eq!(world.finish(&["undo", "--plan"]).out, plan.out, "without an id: the most recent session");
+    let latest = world.finish(&["undo", "--plan"]);
+    assert_eq!(latest.out, plan.out, "without an id: the most recent session");
+    let named = format!("{TASK}\" on local in {}", world.work().display());
+    assert!(latest.err.starts_with(&format!("session {id}")) && latest.err.contains(&named), "{latest:?}");
     assert_eq!((plan.code, read().as_str()), (Some(0), "new\n"), "{plan:?}");
     assert!(plan.out.contains("restore ") && plan.out.contains("remove "), "{plan:?}");
 
@@ -74,7 +77,7 @@ fn changes_of_file_tools_are_planned_and_asked_about_too() {
 
     let unanswered = world.finish(&["undo", id]);
     assert_eq!(unanswered.code, Some(3), "{unanswered:?}");
-    assert!(unanswered.err.contains("use --yes or run interactively"), "{unanswered:?}");
+    assert!(unanswered.err.contains("hint: run interactively, or run `sysop undo "), "{unanswered:?}");
     assert!(read() == "port = 8080\n" && world.has("new.txt"), "nobody has allowed it");
 
     let undone = world.finish(&["undo", id, "--yes"]);

@@ -2,15 +2,48 @@
 
 use serde_json::json;
 use sysop_core::event::{Delta, Event, Origin, StopReason};
-use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status, SystemChange, WAITS_FOR_ANSWER};
+use sysop_core::outcome::{
+    ChangeKind, HostOutcome, Outcome, Reversibility, Status, SystemChange, WAITS_FOR_ANSWER,
+};
 
 use super::State;
+
+fn host(host: &str, exit_code: i32, group: u32) -> HostOutcome {
+    HostOutcome {
+        host: host.into(),
+        status: if exit_code == 0 { Status::Ok } else { Status::Failed },
+        exit_code: Some(exit_code),
+        duration_ms: 100 * u64::from(group),
+        group,
+        unreachable: None,
+    }
+}
 
 impl State {
     pub(super) fn prompt_about_calls(&mut self, word: &str) {
         match word {
             "changed" => {
                 self.ends_with("act", Outcome::new(Status::Rejected, "not called: the definition changed"))
+            }
+            "fleet" => {
+                let hosts = vec![host("web1", 0, 2), host("web2", 0, 2), host("db1", 1, 1)];
+                let output = "== db1 (1 of 3): exit code 1 ==\ninactive\n[exit code 1]\n\
+                              == web1, web2 (2 of 3): exit code 0 ==\nactive\n[exit code 0]";
+                self.ends_with("systemctl is-active app", Outcome { hosts, ..Outcome::failed(output) });
+            }
+            "missed" => {
+                let why = "web2 refused the connection; check the port";
+                let missed = HostOutcome {
+                    status: Status::Failed,
+                    exit_code: None,
+                    unreachable: Some(why.into()),
+                    ..host("web2", 0, 1)
+                };
+                let output = format!(
+                    "== web2 (1 of 2): failed ==\n{why}\n== web1 (1 of 2): exit code 0 ==\n[exit code 0]"
+                );
+                let hosts = vec![host("web1", 0, 2), missed];
+                self.ends_with("touch made", Outcome { hosts, ..Outcome::failed(output) });
             }
             "wrote" => {
                 let name = "/etc/motd".to_owned();
@@ -32,6 +65,15 @@ impl State {
                 self.reply("", vec![call.clone()]);
                 self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
                 self.publish(Event::ToolFinished { call: call.id, outcome: Outcome::ok("edited a.py") });
+                self.end(StopReason::EndTurn, None);
+            }
+            "unmatched" => {
+                let call =
+                    self.call("edit_file", json!({ "path": "a.py", "old_string": "x", "new_string": "y" }));
+                self.reply("", vec![call.clone()]);
+                self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+                let outcome = Outcome::failed("`old_string` was not found in a.py\nread the file first");
+                self.publish(Event::ToolFinished { call: call.id, outcome });
                 self.end(StopReason::EndTurn, None);
             }
             "mistaken" => {

@@ -129,6 +129,7 @@ async fn plain_approvals_are_read_as_input_lines() {
 
         Free some space.
         on web1 in /srv/app
+        edited command:
 
         $ rm -ri build
 
@@ -293,6 +294,13 @@ async fn plain_rejections_say_why() {
         You: 
     "#]]
     .assert_eq(&text);
+}
+
+#[tokio::test]
+async fn a_failed_file_tool_says_why() {
+    let (text, _) = plain("unmatched\n").await;
+    let reason = "`old_string` was not found in a.py\nread the file first\n(failed, 0 ms)\n";
+    assert!(text.contains(reason), "{text}");
 }
 
 #[tokio::test]
