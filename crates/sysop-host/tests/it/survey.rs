@@ -68,7 +68,7 @@ async fn the_survey_resolves_the_paths_of_file_tools(factory: &impl Factory) {
 }
 
 async fn the_survey_tells_that_an_edit_cannot_apply_in_the_words_of_the_tool(factory: &impl Factory) {
-    let world = factory.workspace();
+    let world = factory.full();
     world.put("a.conf", "listen 80;\nlisten 80;\nworkers 4;\n");
     let edit = |path: &str, old: &str| json!({"path": path, "old_string": old, "new_string": "workers 8;"});
     for (arguments, part) in [
