@@ -15,6 +15,8 @@ use crate::theme::{StyleRole, Theme};
 const LINES_MAX: usize = 2_000;
 /// Number of unchanged lines to show around a change.
 const CONTEXT_LINES: usize = 2;
+/// Sign of a row that continues the line of the row before it.
+const CONTINUED: &str = "↪ ";
 /// Minimum width for showing line numbers, in columns.
 const NUMBERED_COLUMNS_MIN: usize = 30;
 
@@ -78,7 +80,13 @@ impl<'a> FileEdit<'a> {
         let Some(old) = self.old else {
             match present_changes(&new, preview) {
                 Some(changes) => painter.numbered(&new, &changes).changes(&new, &changes, &mut out),
-                None => painter.replaced(&[], &new, (0, 0), &mut out),
+                None => {
+                    // A part of the change is shown elsewhere.
+                    if preview.iter().any(|line| line.starts_with("@@ ")) {
+                        out.push(TextRow::of("the whole new text:", theme.style(StyleRole::Dim)));
+                    }
+                    painter.replaced(&[], &new, (0, 0), &mut out);
+                }
             }
             return out;
         };
@@ -137,13 +145,22 @@ fn told_counts(preview: &[String]) -> Option<(usize, usize)> {
     added.parse().ok().zip(removed.parse().ok())
 }
 
+/// Returns the number of lines that a shortened preview omits at its end, from its last line.
+fn omitted_lines(line: &str) -> Option<usize> {
+    let (count, noun) = line.strip_prefix("… ")?.split_once(' ')?;
+    count.replace(',', "").parse().ok().filter(|_| matches!(noun, "more line" | "more lines"))
+}
+
 /// Reads the change of the present file from a preview. Returns `None` unless the preview has all of it and fits the new
-/// text: a preview is shortened, and redacts secrets.
+/// text: a preview is shortened, and redacts secrets. Added lines that it omits at its end are in the new text.
 fn present_changes(new: &[&str], preview: &[String]) -> Option<Vec<PresentChange>> {
     let told = told_counts(preview)?;
     let mut changes: Vec<PresentChange> = Vec::new();
     let (mut old_at, mut new_at, mut follows_header) = (0, 0, false);
-    for line in preview.iter().skip_while(|line| !line.starts_with("@@ ")) {
+    let mut lines: Vec<&str> =
+        preview.iter().map(String::as_str).skip_while(|line| !line.starts_with("@@ ")).collect();
+    let omitted = lines.pop_if(|line| omitted_lines(line).is_some()).and_then(omitted_lines);
+    for line in lines {
         if let Some(places) = line.strip_prefix("@@ -").and_then(|line| line.strip_suffix(" @@")) {
             // The header names the first changed line. Its line of context, if any, comes before that.
             let (old, new) = places.split_once(" +")?;
@@ -177,8 +194,14 @@ fn present_changes(new: &[&str], preview: &[String]) -> Option<Vec<PresentChange
         }
         follows_header = false;
     }
-    let added = changes.iter().map(|change| change.added).sum();
+    let added: usize = changes.iter().map(|change| change.added).sum();
     let removed = changes.iter().map(|change| change.removed.len()).sum();
+    if let Some(omitted) = omitted {
+        // They are added lines and no others, which follow each other, only if their number is all that is missing.
+        let goes_on = changes.last_mut().filter(|change| change.at.1 + change.added == new_at);
+        goes_on.filter(|_| added + omitted == told.0 && new_at + omitted <= new.len())?.added += omitted;
+        return (removed == told.1).then_some(changes);
+    }
     (!changes.is_empty() && told == (added, removed)).then_some(changes)
 }
 
@@ -271,8 +294,8 @@ impl DiffPainter {
         }
     }
 
-    /// Draws a line with its number, if lines have numbers, and its sign before it. If `part` is set, highlights the part
-    /// between these two byte offsets.
+    /// Draws a line with its number, if lines have numbers, and its sign before it. Only the first row of a line that is
+    /// wrapped has them. If `part` is set, highlights the part between these two byte offsets.
     fn line(
         &self,
         line: &str,
@@ -291,18 +314,17 @@ impl DiffPainter {
         let mut spans = self.exact(&line[..start], style);
         spans.extend(self.exact(&line[start..end], self.theme.style(part_ink)));
         spans.extend(self.exact(&line[end..], style));
-        let sign = Span::new(sign, style);
         let digits = self.digits;
         let gutter = if digits > 0 { digits + 1 } else { 0 };
+        let dim = self.theme.style(StyleRole::Dim);
         let rows = wrap_exact(&spans, self.columns.saturating_sub(2 + gutter).max(1));
-        let rows = rows.into_iter().map(|row| row.with_prefix(sign.clone()));
+        let rows = hang(rows, &Span::new(sign, style), &Span::new(CONTINUED, dim));
         if gutter == 0 {
             return out.extend(rows);
         }
-        let dim = self.theme.style(StyleRole::Dim);
         let number = number.map_or_else(String::new, |number| number.to_string());
         let (first, rest) = (format!("{number:>digits$} "), " ".repeat(gutter));
-        out.extend(hang(rows.collect(), &Span::new(&first, dim), &Span::new(&rest, dim)));
+        out.extend(hang(rows, &Span::new(&first, dim), &Span::new(&rest, dim)));
     }
 
     /// Makes tabs and carriage returns visible, because they matter in a file. A tab is shown as an arrow.

@@ -228,6 +228,45 @@ fn a_write_shows_its_whole_text_if_the_preview_does_not_fit_it() {
 }
 
 #[test]
+fn a_write_shows_the_added_lines_that_its_preview_omits() {
+    let content: String = (1..=30).map(|number| format!("new {number}\n")).collect();
+    let write = |preview: &[&str]| {
+        let mut plan = plan(call("a", "write_file", json!({ "path": "f", "content": content })), "");
+        plan.preview = preview_of(preview);
+        (drawn(&preview_rows(&plan, "", &[], DARK, 60), 60), unshown_preview(&plan).len())
+    };
+    let summary = "overwrites f (12 bytes, 2 lines): +30 −2 lines";
+    let (text, unshown) = write(&[summary, "@@ -1 +1 @@", "-old 1", "-old 2", "+new 1", "… 29 more lines"]);
+    let signs: String = text.lines().filter_map(|line| line.chars().nth(3)).collect();
+    assert_eq!(signs, format!("t--{}", "+".repeat(30)), "{text}");
+    assert!(text.ends_with("30 + new 30\n") && unshown == 1, "{text}");
+    // The omitted lines are not only added ones.
+    let parts: [&[&str]; 3] = [
+        &["-old 1", "+new 1", "… 30 more lines"],
+        &["-old 1", "-old 2", "+new 1", "… 30 more lines"],
+        &["-old 1", "-old 2", "+new 1", " new 2", "… 28 more lines"],
+    ];
+    for part in parts {
+        let (text, unshown) = write(&[&[summary, "@@ -1 +1 @@"][..], part].concat());
+        assert!(text.contains("the whole new text:\n+ new 1\n+ new 2\n"), "{text}");
+        assert!(unshown > 1, "{text}");
+    }
+}
+
+#[test]
+fn a_wrapped_line_of_an_edit_has_one_sign() {
+    let edit = FileEdit { path: "a", old: Some("one\n"), new: "wraps in the middle\n" };
+    let rows: Vec<String> = edit.rows(&[], 14, DARK).iter().map(TextRow::text).collect();
+    assert_eq!(rows, ["- one", "+ wraps in the", "↪  middle"]);
+    let line = "0123456789abcdefghijklmnopqrst";
+    let mut plan = plan(call("a", "write_file", json!({ "path": "f", "content": line })), "");
+    plan.preview =
+        preview_of(&["overwrites f (0 bytes, 0 lines): +1 −0 lines", "@@ -1 +1 @@", &format!("+{line}")]);
+    let text = drawn(&preview_rows(&plan, "", &[], DARK, 30), 30);
+    assert!(text.ends_with("1 + 0123456789abcdefghijklmnop\n  ↪ qrst\n"), "{text}");
+}
+
+#[test]
 fn a_command_of_unknown_effect_is_not_marked_as_dangerous() {
     let command = "echo $((i*33))";
     let findings = [Finding { start: 5, end: 14, class: RiskClass::Opaque, why: String::new() }];
