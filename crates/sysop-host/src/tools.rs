@@ -39,7 +39,7 @@ use crate::output::redact::Secrets;
 use crate::path::RootPath;
 use crate::sandbox::{Escape, hint};
 use crate::terminal::SharedTerminal;
-use crate::undo::{UndoSettings, records_of};
+use crate::undo::{Preparation, UndoSettings, records_of};
 
 /// Internal tool with which front ends undo changes; not offered to models.
 pub(crate) const UNDO: &str = "undo";
@@ -118,7 +118,10 @@ impl Toolbox {
     }
 
     async fn run_in(&self, call: &ToolCall, context: &CallContext<'_>) -> Outcome {
+        let preparing = Instant::now();
         let prepared = self.prepare_undo(call, context).await;
+        let mut undo_time = preparing.elapsed();
+        let needs_undo = !matches!(prepared, Preparation::NotNeeded);
         let started = Instant::now();
         let answer = if context.cancel.is_cancelled() {
             Err(MachineError::Cancelled.into())
@@ -132,12 +135,16 @@ impl Toolbox {
         if let std::borrow::Cow::Owned(clean) = redact_shapes(&outcome.output) {
             (outcome.output, outcome.styles) = (clean, StyleRuns::default());
         }
-        outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        outcome.duration_ms = milliseconds(started.elapsed());
+        let finishing = Instant::now();
         self.finish_undo(prepared, &mut outcome).await;
+        undo_time += finishing.elapsed();
+        outcome.undo_ms = if needs_undo { milliseconds(undo_time) } else { 0 };
         tracing::debug!(
             tool = call.name,
             status = outcome.status.as_str(),
             ms = outcome.duration_ms,
+            undo_ms = outcome.undo_ms,
             "tool ran"
         );
         outcome
@@ -234,6 +241,10 @@ impl Toolbox {
         let unreachable = matches!(error, ToolError::Machine(MachineError::Unreachable(_)));
         Outcome { status, unreachable, ..self.outcome_text(error.to_string()).await }
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Parses the arguments of a call. An error names the invalid field.

@@ -39,7 +39,7 @@ own() {
 }
 real() {                                                             # PATH: without symbolic links; its end may be missing
   q=$1 e=; while [ -n "$q" ] && [ ! -d "$q" ]; do e=/${q##*/}$e q=${q%/*}; done
-  (cd -P "${q:-/}" 2>/dev/null && q=$(pwd -P) && printf '%s\n' "${q%/}$e")
+  (cd -P "${q:-/}" 2>/dev/null && printf '%s\n' "${PWD%/}$e")
 }
 is_own() { while IFS= read -r o; do case $1/ in "$o"/*) return 0 ;; esac; done <"$G/own"; return 1; }
 has_own() { while IFS= read -r o; do case $o in "${1%/}"/*) return 0 ;; esac; done <"$G/own"; return 1; }
@@ -78,9 +78,10 @@ tree() { search timed 5 "$1" ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" 
 watched() {
   begin 3 || return 124
   { search limited "$t" "$1" \( -name .git -o -name node_modules -o -name target -o -name .cache -o -name __pycache__ \) \
-      -prune -o ! -name "*$N*" ! -name "*$T*" -print 2>/dev/null; echo $? >"$G/ended"; } |
-    head -n $((ENTRIES_MAX+1)) | tr '\n' '\0' | xargs -0r stat -c "$FMT" -- 2>/dev/null
-  spent; return "$(cat "$G/ended")"
+      -prune -o ! -name "*$N*" ! -name "*$T*" -print 2>/dev/null; echo $? >"$G/ended"; } | head -n $((ENTRIES_MAX+1)) >"$G/names"
+  # Of too many entries, only the number counts.
+  if [ "$(wc -l <"$G/names")" -gt $ENTRIES_MAX ]; then cat "$G/names"; else each "$G/names" stat -c "$FMT" -- 2>/dev/null; fi
+  rm -f "$G/names"; spent; return "$(cat "$G/ended")"
 }
 one() { stat -c "$FMT" -- "$1" 2>/dev/null; }
 # Writes $G/all.$1: the number of a root and the metadata of a path below it. A root that cannot be listed as a whole is in
@@ -252,11 +253,17 @@ fetch() {                                                            # saves the
 SECONDS_LEFT=20
 tidy() {                                                             # removes old records
   find "$D" -mindepth 1 -maxdepth 1 -type d -mtime +$KEEP_DAYS -exec rm -rf {} + 2>/dev/null
-  du -sk "$D"/*/ 2>/dev/null | awk -F"$T" '{print $1 "\t" $2}' >"$D/.sizes"
-  while [ "$(awk '{s+=$1} END {print s+0}' "$D/.sizes")" -gt $KEEP_KB ]; do
+  for f in "$D"/*.kb; do [ -d "${f%.kb}" ] || rm -f -- "$f"; done
+  # A complete record is measured once, because it may have thousands of files.
+  n=0; for o in "$D"/*/; do o=${o%/}
+    if [ "$o" = "$G" ]; then continue; elif [ -s "$o.kb" ]; then read -r k <"$o.kb"
+    else k=$(du -sk "$o" 2>/dev/null | cut -f1); [ ! -f "$o/complete" ] || printf '%s\n' "$k" >"$o.kb"; fi
+    n=$((n+${k:-0}))
+  done
+  while [ $n -gt $KEEP_KB ]; do
     o=$(find "$D" -mindepth 1 -maxdepth 1 -type d ! -name "$id" -exec stat -c "%Y$T%n" {} + | sort -n | head -n 1 | cut -f2)
-    [ -n "$o" ] || break; rm -rf -- "$o"; du -sk "$D"/*/ 2>/dev/null >"$D/.sizes"
-  done; rm -f "$D/.sizes"
+    [ -n "$o" ] || break; k=$(du -sk "$o" 2>/dev/null | cut -f1); n=$((n-${k:-0})); rm -rf -- "$o" "$o.kb"
+  done
 }
 before() {                                                           # BYTES; $G/entries is written
   cd / || return 1; mkdir -p "$G/pre"
@@ -339,6 +346,8 @@ stamps() {                                                           # prints PA
   rm -f "$G/paths" "$G/stats" "$G/tohash" "$G/sums" "$G/links"
 }
 users() {                                                            # HOW NAME of users and groups that differ from the kept files
+  e=; while IFS=$T read -r x f; do case $f in /etc/passwd|/etc/group|/etc/shadow) e=1 ;; esac; done <"$G/kept"
+  [ -n "$e" ] || return 0
   for f in passwd group; do
     x=$(awk -F"$T" -v p="/etc/$f" '$2==p {print $1}' "$G/kept"); [ -n "$x" ] || continue
     awk -F: -v w="$( [ $f = group ] && echo 'group ')" 'f==0 {b[$1]=$0; next} {a[$1]=$0; if (!($1 in b)) print "created", w $1; else if (b[$1]!=$0) print "changed", w $1}
@@ -387,15 +396,15 @@ report() {                                                           # says what
   for f in "$G"/was/cron.* "$G"/now/cron.*; do [ -f "$f" ] && echo "${f##*/cron.}"; done | sort -u | while IFS= read -r u; do
     cmp -s "$G/was/cron.$u" "$G/now/cron.$u" || say cron "$([ -f "$G/now/cron.$u" ] && { [ -f "$G/was/cron.$u" ] && echo edited || echo created; } || echo removed)" "${u:-$(id -un)}"; done
   for f in nft firewalld iptables ip6tables ipset; do [ -f "$G/now/$f" ] && ! cmp -s "$G/was/$f" "$G/now/$f" && say firewall changed "$f"; done
-  awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {x=b[$1]; sub(/^[^\t]*\t/,"",x); y=$0; sub(/^[^\t]*\t/,"",y); k=$1; gsub("/",".",k); gsub("\t"," ",x); gsub("\t"," ",y); print "U\tsysctl\t" x "→" y "\t" k}' \
+  [ ! -s "$G/now/keys" ] || awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {x=b[$1]; sub(/^[^\t]*\t/,"",x); y=$0; sub(/^[^\t]*\t/,"",y); k=$1; gsub("/",".",k); gsub("\t"," ",x); gsub("\t"," ",y); print "U\tsysctl\t" x "→" y "\t" k}' \
     f=0 "$G/was/keys" f=1 "$G/now/keys"
   can=0 cannot=0 part=0
   set -- $(awk -F"$T" '$1=="removed" || $1=="edited" || $1=="touched" {if ($6=="-" && !($1=="removed" && substr($2,1,length($2)-3)=="4")) {c++; next}} {k++} END {print k+0, c+0}' "$G/changes")
   can=$1 cannot=$2; [ ! -s "$G/cut" ] || cannot=$((cannot+1))
   differ "$G/was" "$G/now" >"$G/diff.units"; packages "$G/was" "$G/now" >"$G/diff.packages"
-  grep -qE "$T(started|stopped|restarted|reloaded|failed)\$" "$G/diff.units" && part=1
+  [ -s "$G/diff.units" ] && grep -qE "$T(started|stopped|restarted|reloaded|failed)\$" "$G/diff.units" && part=1
   # A unit that only restarted is as before, but for the memory of its processes.
-  if awk -F"$T" '$4!="restarted" && $4!="reloaded" {f=1} END {exit !f}' "$G/diff.units"; then can=$((can+1)); elif [ "$part" = 1 ]; then cannot=$((cannot+1)); fi
+  if [ -s "$G/diff.units" ] && awk -F"$T" '$4!="restarted" && $4!="reloaded" {f=1} END {exit !f}' "$G/diff.units"; then can=$((can+1)); elif [ "$part" = 1 ]; then cannot=$((cannot+1)); fi
   while IFS=$T read -r n a b; do part=1; if [ "$a" = - ] || [ -n "$(debs "$n" "$a")" ]; then can=$((can+1)); else cannot=$((cannot+1)); fi; done <"$G/diff.packages"
   for f in "$G"/was/* "$G"/now/*; do case ${f##*/} in cron.*|nft|firewalld|iptables|ip6tables|ipset|keys) cmp -s "$G/was/${f##*/}" "$G/now/${f##*/}" || can=$((can+1)) ;; esac; done
   if [ $((can+cannot)) = 0 ]; then say undo nothing; elif [ "$can" = 0 ]; then say undo none "content was not saved"
@@ -658,5 +667,5 @@ before)
 after) after 2>>"$G/log" ;;
 plan) if check 2>>"$G/log"; then plan 2>>"$G/log"; say end; fi ;;
 apply) apply "$@" 2>>"$G/log" ;;
-drop) rm -rf -- "$G" ;;
+drop) rm -rf -- "$G" "$G.kb" ;;
 esac
