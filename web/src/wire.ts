@@ -148,6 +148,18 @@ export type ClientMessage =
     /** The command as edited so far. It does not run. */
     command: string;
   }
+  /** Takes back a prompt of the sender that is still queued; the newest one with this text. The answer is `prompt.withdrawn`. */
+  | {
+    type: "prompt.withdraw";
+    /** Id of the session; required only if the URL does not name it. */
+    sessionId?: SessionId;
+    /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
+    messageId?: string;
+    /** Trace context of the message: a W3C `traceparent` value. */
+    traceparent?: string;
+    /** Text of the prompt, as in `prompt.queued`. */
+    content: string;
+  }
   /** Moves the running command to the background. */
   | {
     type: "tool.background";
@@ -780,6 +792,20 @@ export type ServerMessage =
     /** Images of the prompt. */
     images?: Array<PromptImage>;
     /** Name of the sender's token; absent for the local user, and in older logs. */
+    by?: string;
+  }
+  /** A queued prompt left the queue, because its sender took it back: the newest one with this text and sender. */
+  | {
+    type: "prompt.withdrawn";
+    /** Session to which the message belongs. */
+    sessionId: SessionId;
+    /** Position of the event in the log. */
+    seq: Seq;
+    /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
+    more?: boolean;
+    /** Text of the prompt. */
+    content: string;
+    /** Name of the sender's token; absent for the local user. */
     by?: string;
   }
   /** A turn began with a user's prompt. */
