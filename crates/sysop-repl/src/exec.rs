@@ -225,10 +225,8 @@ pub async fn run(context: ExecContext) -> Exit {
     let mut stops = context.stops;
     // Subscribe from the start of the log: the first event names the host and the tools.
     let mut updates = context.opened.session.subscribe(Seq(0));
-    let encoder = match context.form {
-        ExecFormat::Human => None,
-        ExecFormat::Json => Some(Box::new(Encoder::new(context.opened.session.id().clone()))),
-    };
+    let encoder = matches!(context.form, ExecFormat::Json)
+        .then(|| Box::new(Encoder::new(context.opened.session.id().clone())));
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.call_output = context.call_output;
     printer.is_quiet = context.is_quiet;

@@ -130,12 +130,14 @@ async fn select_session(
 
 fn server(settings: &Settings, url: &str) -> Result<ServerAddress, CommandError> {
     let token = settings.environment.value(TOKEN).filter(|token| !token.is_empty());
-    let server = ServerAddress::parse(url, token.map(SecretString::from)).map_err(|error| match error {
-        ClientError::NoToken if !url.contains([':', '.', '/']) => CommandError::usage(format!(
+    let server = ServerAddress::parse(url, token.map(SecretString::from)).map_err(|error| {
+        if !matches!(error, ClientError::NoToken) || url.contains([':', '.', '/']) {
+            return failure(error);
+        }
+        CommandError::usage(format!(
             "{url:?} is not the URL of a server; use the URL that `sysop serve` printed, such as \
              http://127.0.0.1:8765/?token=…"
-        )),
-        error => failure(error),
+        ))
     })?;
     if server.is_plain() {
         let shown = server.display_url();

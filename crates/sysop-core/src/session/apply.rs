@@ -53,11 +53,7 @@ impl Session {
             Event::PromptQueued { text, images, by } => {
                 state.queue.push_back(QueuedPrompt { text, images, by });
             }
-            Event::PromptWithdrawn { text, by } => {
-                if let Some(at) = state.queued_at(&text, by.as_deref()) {
-                    state.queue.remove(at);
-                }
-            }
+            Event::PromptWithdrawn { text, by } => state.withdraw(&text, by.as_deref()),
             Event::TurnStarted { turn, prompt, origin, images, by } => {
                 self.apply_turn_started(turn, QueuedPrompt { text: prompt, images, by }, origin);
             }

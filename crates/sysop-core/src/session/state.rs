@@ -347,6 +347,12 @@ impl State {
         self.queue.iter().rposition(|queued| queued.text == text && queued.by.as_deref() == by)
     }
 
+    pub(super) fn withdraw(&mut self, text: &str, by: Option<&str>) {
+        if let Some(at) = self.queued_at(text, by) {
+            self.queue.remove(at);
+        }
+    }
+
     pub(super) fn new(spec: Arc<SessionSpec>) -> Self {
         Self {
             keep: spec.max_history_messages,

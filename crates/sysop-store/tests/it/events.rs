@@ -125,11 +125,12 @@ pub(crate) fn kind(event: &Event) -> usize {
         Event::InstructionsLoaded { .. } => 26,
         Event::PromptExpanded { .. } => 27,
         Event::ApprovalPreviewed { .. } => 28,
+        Event::PromptWithdrawn { .. } => 29,
     }
 }
 
 /// Number of kinds that `kind` distinguishes.
-pub(crate) const KINDS: usize = 29;
+pub(crate) const KINDS: usize = 30;
 
 /// Random events of one kind.
 pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
@@ -259,6 +260,7 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
         27 => (text(), vec(text(), 0..3))
             .prop_map(|(text, commands)| Event::PromptExpanded { text, commands })
             .boxed(),
+        29 => (text(), option::of(text())).prop_map(|(text, by)| Event::PromptWithdrawn { text, by }).boxed(),
         unknown => panic!("there is no kind {unknown}"),
     }
 }

@@ -25,35 +25,9 @@ impl State {
             "changed" => {
                 self.ends_with("act", Outcome::new(Status::Rejected, "not called: the definition changed"))
             }
-            "fleet" => {
-                let hosts = vec![host("web1", 0, 2), host("web2", 0, 2), host("db1", 1, 1)];
-                let output = "== db1 (1 of 3): exit code 1 ==\ninactive\n[exit code 1]\n\
-                              == web1, web2 (2 of 3): exit code 0 ==\nactive\n[exit code 0]";
-                self.ends_with("systemctl is-active app", Outcome { hosts, ..Outcome::failed(output) });
-            }
-            "missed" => {
-                let why = "web2 refused the connection; check the port";
-                let missed = HostOutcome {
-                    status: Status::Failed,
-                    exit_code: None,
-                    unreachable: Some(why.into()),
-                    ..host("web2", 0, 1)
-                };
-                let output = format!(
-                    "== web2 (1 of 2): failed ==\n{why}\n== web1 (1 of 2): exit code 0 ==\n[exit code 0]"
-                );
-                let hosts = vec![host("web1", 0, 2), missed];
-                self.ends_with("touch made", Outcome { hosts, ..Outcome::failed(output) });
-            }
-            "wrote" => {
-                let name = "/etc/motd".to_owned();
-                let changed = vec![SystemChange { kind: ChangeKind::File, name, how: "edited".into() }];
-                let undo = Some(Reversibility::Exact);
-                self.ends_with(
-                    "tee /etc/motd",
-                    Outcome { changed, undo, exit_code: Some(0), ..Outcome::ok("") },
-                );
-            }
+            "fleet" => self.fails_on_hosts(),
+            "missed" => self.misses_a_host(),
+            "wrote" => self.writes_a_system_file(),
             "waits" => {
                 let text = format!("$ ./ask\nReally? [y/N]\n[{WAITS_FOR_ANSWER}]");
                 self.ends_with("./ask", Outcome::new(Status::Unknown, text));
@@ -83,14 +57,7 @@ impl State {
                 self.publish(Event::ToolFinished { call: call.id, outcome });
                 self.end(StopReason::EndTurn, None);
             }
-            "retried" => {
-                for (attempt, reason) in [(2, "no answer"), (3, "busy")] {
-                    let text = sysop_core::ui_text::retrying("0.5 s", attempt, 5, reason);
-                    self.delta(Delta::Notice { text });
-                }
-                self.say("At last.");
-                self.end(StopReason::EndTurn, None);
-            }
+            "retried" => self.retries(),
             "unreachable" | "reached" => {
                 let first = self.call("bash", json!({ "command": "uptime" }));
                 let why = "web1 refused the connection; check the port, and that sshd is running";
@@ -114,6 +81,43 @@ impl State {
                 self.end(StopReason::EndTurn, None);
             }
         }
+    }
+
+    fn fails_on_hosts(&mut self) {
+        let hosts = vec![host("web1", 0, 2), host("web2", 0, 2), host("db1", 1, 1)];
+        let output = "== db1 (1 of 3): exit code 1 ==\ninactive\n[exit code 1]\n\
+                      == web1, web2 (2 of 3): exit code 0 ==\nactive\n[exit code 0]";
+        self.ends_with("systemctl is-active app", Outcome { hosts, ..Outcome::failed(output) });
+    }
+
+    fn misses_a_host(&mut self) {
+        let why = "web2 refused the connection; check the port";
+        let missed = HostOutcome {
+            status: Status::Failed,
+            exit_code: None,
+            unreachable: Some(why.into()),
+            ..host("web2", 0, 1)
+        };
+        let output =
+            format!("== web2 (1 of 2): failed ==\n{why}\n== web1 (1 of 2): exit code 0 ==\n[exit code 0]");
+        let hosts = vec![host("web1", 0, 2), missed];
+        self.ends_with("touch made", Outcome { hosts, ..Outcome::failed(output) });
+    }
+
+    fn writes_a_system_file(&mut self) {
+        let name = "/etc/motd".to_owned();
+        let changed = vec![SystemChange { kind: ChangeKind::File, name, how: "edited".into() }];
+        let undo = Some(Reversibility::Exact);
+        self.ends_with("tee /etc/motd", Outcome { changed, undo, exit_code: Some(0), ..Outcome::ok("") });
+    }
+
+    fn retries(&mut self) {
+        for (attempt, reason) in [(2, "no answer"), (3, "busy")] {
+            let text = sysop_core::ui_text::retrying("0.5 s", attempt, 5, reason);
+            self.delta(Delta::Notice { text });
+        }
+        self.say("At last.");
+        self.end(StopReason::EndTurn, None);
     }
 
     pub(super) fn ends_with(&mut self, command: &str, outcome: Outcome) {
