@@ -4,8 +4,8 @@
 //! or hide. For models, [`strip_controls`] removes the sequences that a terminal obeys, and keeps every character that
 //! the terminal would print. It never erases or overwrites text, so a file with carriage returns keeps all its lines.
 //!
-//! The output of programs goes through [`split_styles`] instead, where text after a carriage return overwrites the line.
-//! Users and models get the same result: text that a program prints and then overwrites is in neither view.
+//! The output of programs goes through [`split_styles`] instead, which keeps only the last state of a progress display.
+//! Users and models get the same result.
 //!
 //! This module obeys no other sequence: it moves no cursor and sends no reply. [`StyleRuns`] can keep the colors.
 
@@ -182,14 +182,13 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
 /// Removes escape sequences and control characters from the output of a program, and returns the rest with its colors and
 /// attributes.
 ///
-/// Unlike in [`strip_controls`], text after a carriage return overwrites the line from its start, as on a terminal, and
-/// the sequence EL (erase in line) erases what the new text does not cover. Each character counts as one cell. A line that
-/// is erased and not written again keeps its text.
+/// As in [`strip_controls`], a carriage return ends a line. But a line that ends so is left out if the next one differs
+/// only in its numbers, the marks of a bar and a spinner, as the states of a progress display do.
 ///
 /// ```
 /// use sysop_core::text::split_styles;
 ///
-/// assert_eq!(split_styles("copied 8%\rcopied 95%\r\x1b[Kdone\r\n").0, "done\n");
+/// assert_eq!(split_styles("copied 8%\rcopied 95%\r\x1b[Kdone\r\n").0, "copied 95%\ndone\n");
 /// ```
 pub fn split_styles(text: &str) -> (Cow<'_, str>, StyleRuns) {
     if first_match(text, is_shown).is_none() {

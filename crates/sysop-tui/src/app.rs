@@ -171,6 +171,8 @@ pub struct App {
     queued: Vec<String>,
     /// Prompts in `queued` that were written in this front end.
     own_queued: Vec<String>,
+    /// Prompts of `own_queued` that this front end takes back.
+    withdrawing: Vec<String>,
     /// Own prompts that returned to the composer when their turn ended. The session may queue them again.
     returned: Vec<String>,
     /// Sessions that the user left while a turn was running, with their status.
@@ -239,6 +241,7 @@ impl App {
             meter: UsageMeter::new(setup.prices),
             queued: Vec::new(),
             own_queued: Vec::new(),
+            withdrawing: Vec::new(),
             returned: Vec::new(),
             background_sessions: Vec::new(),
             pending_list: None,
@@ -286,6 +289,7 @@ impl App {
         self.background_sessions.retain(|(other, _)| *other != id);
         self.recalled_for = None;
         self.own_queued.clear();
+        self.withdrawing.clear();
         self.returned.clear();
         self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
         self.policy = OnceCell::new();
@@ -538,7 +542,7 @@ impl App {
             Event::PromptWithdrawn { text, .. } => self.prompt_withdrawn(text),
             Event::StepStarted { .. } => self.returned.clear(),
             Event::TurnStarted { prompt, .. } => {
-                for queued in [&mut self.queued, &mut self.own_queued] {
+                for queued in [&mut self.queued, &mut self.own_queued, &mut self.withdrawing] {
                     if let Some(at) = queued.iter().position(|text| text == prompt) {
                         queued.remove(at);
                     }
@@ -576,14 +580,14 @@ impl App {
         }
     }
 
-    /// Drops the newest queued prompt with this text. If it was written in this front end, it returns to the composer.
+    /// Drops the newest queued prompt with this text. It returns to the composer if this front end takes it back.
     fn prompt_withdrawn(&mut self, prompt: &str) {
         let take = |queued: &mut Vec<String>| {
             let at = queued.iter().rposition(|text| text == prompt)?;
             Some(queued.remove(at))
         };
         take(&mut self.queued);
-        if let Some(mut text) = take(&mut self.own_queued).filter(|_| !self.is_replaying()) {
+        if let Some(mut text) = take(&mut self.withdrawing).and_then(|_| take(&mut self.own_queued)) {
             let composer = self.composer_mut();
             if !composer.is_empty() {
                 text = format!("{text}\n{}", composer.take());
@@ -595,6 +599,7 @@ impl App {
     /// Drops the queued prompts. Prompts that were written in this front end return to the composer.
     fn forget_queued(&mut self) {
         self.queued.clear();
+        self.withdrawing.clear();
         let mut texts = std::mem::take(&mut self.own_queued);
         if self.is_replaying() || texts.is_empty() {
             return;

@@ -189,6 +189,9 @@ impl fmt::Display for ConfigWarning {
 /// Maximum number of warnings per layer; the last one says that more were omitted.
 const WARNINGS_MAX: usize = 50;
 
+/// Maximum number of errors per layer that deny all commands. A reader mends these first, and sees the next ones then.
+const DENIALS_MAX: usize = 50;
+
 /// One layer of the config, parsed from a file, the environment or the flags.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigLayer {
@@ -231,8 +234,11 @@ impl ConfigLayer {
         }
     }
 
-    /// Adds an error in a part that restricts commands. The errors are as many as the parts, which are bounded.
+    /// Adds an error in a part that restricts commands, unless there are [`DENIALS_MAX`].
     fn deny_all(&mut self, origin: ConfigOrigin, message: &str) {
+        if self.denials.len() == DENIALS_MAX {
+            return;
+        }
         let message = format!("{message}; all commands are denied until it is fixed");
         self.denials.push(ConfigWarning { origin, message });
     }

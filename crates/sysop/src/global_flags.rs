@@ -41,10 +41,10 @@ pub(crate) struct GlobalFlags {
     /// Path to the config file
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Resume the most recent session, if possible of this directory
+    /// Resume the most recent session of this host, if possible of this directory
     #[arg(short = 'c', long = "continue", global = true, conflicts_with = "resume")]
     pub(crate) resume_latest: bool,
-    /// Resume a session, by id or id prefix [default: most recent]
+    /// Resume a session, by id or id prefix [default: as with --continue]
     #[arg(
         long,
         global = true,

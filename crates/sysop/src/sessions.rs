@@ -61,6 +61,8 @@ pub(crate) enum SessionsError {
     Ambiguous { text: String, candidates: Vec<SessionId> },
     /// There are no sessions.
     NoneYet,
+    /// There are sessions, but not on this host.
+    NoneOn(String),
     /// The store failed.
     Store(StoreError),
     /// Writing the output failed.
@@ -71,7 +73,7 @@ impl SessionsError {
     /// Exit code of the process: 2 if the user specified a session that does not exist.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet => 2,
+            Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet | Self::NoneOn(_) => 2,
             Self::Store(_) | Self::Io(_) => 1,
         }
     }
@@ -97,6 +99,11 @@ impl fmt::Display for SessionsError {
                 )
             }
             Self::NoneYet => write!(f, "there is no session yet; start one with `sysop`"),
+            Self::NoneOn(host) => write!(
+                f,
+                "no session on {}; run `sysop sessions list` to see the others, and choose one with `--resume ID`",
+                table::one_line(host)
+            ),
             Self::Store(error) => error.fmt(f),
             Self::Io(error) => write!(f, "cannot write the output: {error}"),
         }
@@ -107,7 +114,9 @@ impl std::error::Error for SessionsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet | Self::Store(_) => None,
+            Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet | Self::NoneOn(_) | Self::Store(_) => {
+                None
+            }
         }
     }
 }
@@ -134,15 +143,21 @@ pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, Sessions
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
 
-/// Returns the most recently changed session on these hosts in this directory, or of all sessions if there is none.
+/// Returns the most recently changed session on these hosts in this directory, or else in any directory. It is never one
+/// on another host: a prompt that is meant for this machine would run there.
 pub(crate) async fn most_recent_in(
     store: &dyn Store,
     host: &str,
     root: &str,
 ) -> Result<SessionId, SessionsError> {
     let all = store.list(SESSIONS_MAX).await?;
-    let here = all.iter().find(|summary| summary.host == host && summary.root == root);
-    here.or(all.first()).map(|summary| summary.id.clone()).ok_or(SessionsError::NoneYet)
+    if all.is_empty() {
+        return Err(SessionsError::NoneYet);
+    }
+    let mut of_host = all.into_iter().filter(|summary| summary.host == host).peekable();
+    let newest = of_host.peek().map(|summary| summary.id.clone());
+    let here = of_host.find(|summary| summary.root == root).map(|summary| summary.id);
+    here.or(newest).ok_or_else(|| SessionsError::NoneOn(host.to_owned()))
 }
 
 /// Returns a session's title on one line, as the list of sessions shows it.

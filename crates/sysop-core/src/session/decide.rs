@@ -275,8 +275,12 @@ impl Session {
     }
 
     /// Returns the text with which the call would fail, if the host knows that it would. Returns `None` if reading the
-    /// files of the call needs approval, because the text tells something about their content.
+    /// files of the call needs approval, because the text tells something about their content, and if the user has hooks,
+    /// because a hook may guard these files.
     fn certain_failure(&self, call: &ToolCall, survey: &Survey) -> Option<String> {
+        if self.state.spec.policy.hooks {
+            return None;
+        }
         let why = survey.certain_failure.clone()?;
         let spec = self.offered_tools().named(&call.name)?;
         reads_only_plain_files(spec, call, survey).then_some(why)

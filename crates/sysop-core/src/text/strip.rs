@@ -1,16 +1,23 @@
 //! Removal of terminal sequences from a stream of text.
 //!
-//! Text of any origin keeps all its characters. In the output of a program, text after a carriage return overwrites the
-//! line, so that of a progress display only the last state stays. Other movements of the cursor have no effect.
+//! A carriage return without a newline ends a line, so that no text is lost: a file could otherwise hide a line from
+//! users and models. In the output of a program, such a line is left out if the next one differs only in its numbers and
+//! the marks of a progress bar; so of a progress display only the last state stays. Movements of the cursor have no effect.
 
 use super::sequence::{SequenceReader, TextPart, prints};
 use crate::style::{StyleRuns, TextStyle};
 
-/// Maximum length of a line that can be overwritten, in characters. A longer line is output in parts.
-const LINE_CELLS_MAX: usize = 16 * 1024;
+/// Maximum length of a line that is held back, in characters. A longer line is output in parts.
+const LINE_CHARACTERS_MAX: usize = 16 * 1024;
+
+/// Characters of progress bars, apart from block elements and braille patterns.
+const BAR_MARKS: [char; 5] = ['#', '=', '-', '>', '%'];
+
+/// Characters that a spinner shows in turn.
+const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 
 /// Removes the sequences from program output that arrives in chunks, like [`split_styles`](super::split_styles). The split
-/// does not matter. Holds back the current line, because a carriage return may still overwrite it.
+/// does not matter. Holds back the current line, because the next one may take its place.
 #[derive(Debug, Clone)]
 pub struct Stripper {
     reader: SequenceReader,
@@ -26,26 +33,31 @@ struct PlainText {
 /// Treatment of carriage returns without a newline.
 #[derive(Debug, Clone)]
 enum Returns {
-    /// Each run of them is a line break, so that no text is lost.
+    /// Each run of them is a line break.
     Break {
         /// True after one or more carriage returns whose newline is still pending.
         pending: bool,
     },
-    /// The text after them overwrites the line, as on a terminal.
-    Overwrite(Line),
+    /// The same, but of several states of a progress display only the last one stays.
+    Fold(HeldLines),
 }
 
-/// Line that is not complete yet, as cells of one character each.
+/// Lines that end with a carriage return, and may be states of a progress display.
 #[derive(Debug, Clone, Default)]
-struct Line {
-    cells: Vec<(char, TextStyle)>,
-    /// Index at which the next character is written.
-    cursor: usize,
-    /// True after a carriage return. The cursor moves when text follows, because a newline may follow instead.
+struct HeldLines {
+    /// Line that ended with a carriage return, unless it was output.
+    ended: HeldLine,
+    /// Line that has not ended.
+    current: HeldLine,
+    /// True if the first state of each line is output at once, and the later ones follow on lines of their own.
+    is_live: bool,
+    /// True if `ended` was output, and `current`.
+    shown: (bool, bool),
+    /// True after a carriage return that follows `current`. A newline may follow it.
     returned: bool,
-    /// True if the line was erased. The text stays unless other text takes its place.
-    erased: bool,
 }
+
+type HeldLine = Vec<(char, TextStyle)>;
 
 /// The style at the current position, and the style runs of the current chunk.
 #[derive(Debug, Clone, Default)]
@@ -62,12 +74,18 @@ impl Default for Stripper {
 
 impl Stripper {
     pub fn new() -> Self {
-        Self::of(Returns::Overwrite(Line::default()), None)
+        Self::of(Returns::Fold(HeldLines::default()), None)
     }
 
     /// Creates a stripper that also collects the styles of the text.
     pub fn with_styles() -> Self {
-        Self::of(Returns::Overwrite(Line::default()), Some(StyleCollector::default()))
+        Self::of(Returns::Fold(HeldLines::default()), Some(StyleCollector::default()))
+    }
+
+    /// Creates a stripper for output that a user watches: of a line that is not complete yet, it outputs the first state
+    /// at once, because a program may wait for an answer there. So of a progress display two states stay.
+    pub fn live() -> Self {
+        Self::of(Returns::Fold(HeldLines { is_live: true, ..HeldLines::default() }), None)
     }
 
     /// Creates a stripper that keeps every character, for [`strip_controls`](super::strip_controls).
@@ -97,7 +115,7 @@ impl Stripper {
     pub fn unfinished_line(&self) -> String {
         match &self.text.returns {
             Returns::Break { .. } => String::new(),
-            Returns::Overwrite(line) => line.cells.iter().map(|(sign, _)| sign).collect(),
+            Returns::Fold(held) => held.newest().iter().map(|(sign, _)| sign).collect(),
         }
     }
 
@@ -137,7 +155,7 @@ impl PlainText {
         match part {
             TextPart::Sign('\r') => match &mut self.returns {
                 Returns::Break { pending } => *pending = true,
-                Returns::Overwrite(line) => line.returned = true,
+                Returns::Fold(held) => held.returned = true,
             },
             TextPart::Sign('\n') if matches!(self.returns, Returns::Break { pending: true }) => {
                 self.settle(out)
@@ -152,11 +170,6 @@ impl PlainText {
             }
             TextPart::Introducer => self.settle(out),
             TextPart::Csi(parameters, 'm') => self.select(parameters),
-            TextPart::Csi(parameters, 'K') => {
-                if let Returns::Overwrite(line) = &mut self.returns {
-                    line.erase(parameters);
-                }
-            }
             TextPart::Csi(..) => {}
         }
     }
@@ -172,17 +185,26 @@ impl PlainText {
 
     fn print(&mut self, sign: char, out: &mut String) {
         let look = self.painting.as_ref().map(|painting| painting.look).unwrap_or_default();
-        let is_full = match &mut self.returns {
-            Returns::Break { .. } => {
-                out.push(sign);
-                false
+        let Returns::Fold(held) = &mut self.returns else { return out.push(sign) };
+        if std::mem::take(&mut held.returned) && !held.current.is_empty() {
+            if held.shown.1 {
+                out.push('\n');
             }
-            Returns::Overwrite(line) => {
-                line.print(sign, look);
-                line.cells.len() >= LINE_CELLS_MAX
+            let current = std::mem::take(&mut held.current);
+            let before = std::mem::replace(&mut held.ended, current);
+            let was_shown = held.shown.0;
+            held.shown = (held.shown.1, false);
+            if !was_shown && !same_display(&before, &held.ended) {
+                append(&mut self.painting, &before, out);
+                out.push('\n');
             }
-        };
-        if is_full {
+        }
+        held.current.push((sign, look));
+        if held.is_live && held.ended.is_empty() {
+            held.shown.1 = true;
+            append(&mut self.painting, &[(sign, look)], out);
+        }
+        if held.current.len() >= LINE_CHARACTERS_MAX {
             self.flush(out);
         }
     }
@@ -195,16 +217,24 @@ impl PlainText {
         out.push('\n');
     }
 
-    /// Appends the line that is held back.
+    /// Appends the lines that are held back.
     fn flush(&mut self, out: &mut String) {
-        let Returns::Overwrite(line) = &mut self.returns else { return };
-        for (sign, look) in line.cells.drain(..) {
-            if let Some(painting) = &mut self.painting {
-                painting.changes.begin(out.len(), look);
-            }
-            out.push(sign);
+        let Returns::Fold(held) = &mut self.returns else { return };
+        held.returned = false;
+        if held.current.is_empty() {
+            std::mem::swap(&mut held.current, &mut held.ended);
+            held.shown = (held.shown.1, held.shown.0);
         }
-        *line = Line { cells: std::mem::take(&mut line.cells), ..Line::default() };
+        if !held.shown.0 && !same_display(&held.ended, &held.current) {
+            append(&mut self.painting, &held.ended, out);
+            out.push('\n');
+        }
+        if !held.shown.1 {
+            append(&mut self.painting, &held.current, out);
+        }
+        held.shown = (false, false);
+        held.ended.clear();
+        held.current.clear();
     }
 
     /// Applies a complete SGR sequence. Ignores sequences with private parameters such as `>`.
@@ -217,28 +247,42 @@ impl PlainText {
     }
 }
 
-impl Line {
-    fn print(&mut self, sign: char, look: TextStyle) {
-        if std::mem::take(&mut self.returned) {
-            self.cursor = 0;
-            if self.erased {
-                self.cells.clear();
-            }
-        }
-        self.erased = false;
-        match self.cells.get_mut(self.cursor) {
-            Some(cell) => *cell = (sign, look),
-            None => self.cells.push((sign, look)),
-        }
-        self.cursor += 1;
+impl HeldLines {
+    fn newest(&self) -> &[(char, TextStyle)] {
+        if self.current.is_empty() { &self.ended } else { &self.current }
     }
+}
 
-    /// Applies the sequence EL (erase in line). A line of which nothing would be left stays until other text replaces it.
-    fn erase(&mut self, parameters: &str) {
-        match parameters {
-            "" | "0" if !self.returned => self.cells.truncate(self.cursor),
-            "" | "0" | "2" => self.erased = true,
-            _ => {}
+fn append(painting: &mut Option<StyleCollector>, line: &[(char, TextStyle)], out: &mut String) {
+    for (sign, look) in line {
+        if let Some(painting) = painting {
+            painting.changes.begin(out.len(), *look);
         }
+        out.push(*sign);
     }
+}
+
+/// Returns true if a line is an earlier state of the progress display that the next line shows, or is empty. Two lines
+/// of a display have the same words and signs, apart from numbers and the marks of a bar, so the later one tells all.
+fn same_display(line: &[(char, TextStyle)], next: &[(char, TextStyle)]) -> bool {
+    line.is_empty() || fixed_signs(line).eq(fixed_signs(next))
+}
+
+/// Returns the characters of a line that do not change between the states of a progress display.
+fn fixed_signs(line: &[(char, TextStyle)]) -> impl Iterator<Item = char> {
+    let sign = |at: usize| line.get(at).map(|(sign, _)| *sign);
+    let is_digit = move |at: usize| sign(at).is_some_and(|sign| sign.is_ascii_digit());
+    // A spinner stands alone at the start or the end.
+    let is_spinner = move |at: usize| {
+        let alone = at == 0 && sign(1).is_none_or(char::is_whitespace)
+            || at + 1 == line.len() && at.checked_sub(1).and_then(sign).is_none_or(char::is_whitespace);
+        alone && sign(at).is_some_and(|sign| SPINNER.contains(&sign))
+    };
+    line.iter().enumerate().filter_map(move |(at, (sign, _))| {
+        let separates = matches!(sign, '.' | ',' | ':') && is_digit(at + 1) && at > 0 && is_digit(at - 1);
+        let is_bar =
+            BAR_MARKS.contains(sign) || matches!(sign, '\u{2580}'..='\u{259f}' | '\u{2800}'..='\u{28ff}');
+        let changes = is_digit(at) || separates || is_bar || sign.is_whitespace() || is_spinner(at);
+        (!changes).then_some(*sign)
+    })
 }

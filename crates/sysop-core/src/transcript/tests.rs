@@ -436,7 +436,6 @@ fn a_failed_step_keeps_streamed_text_and_shows_the_reason() {
         expect![[r#"
             prompt-1: x
             answer-1.1 (live): Broken "I thi"
-            live-1 (live): Note retrying in 3 s, attempt 2 of 5: 429
             end-1: failed Some("nobody answers at x") 0+0 tokens, 1 steps
             Idle
         "#]],

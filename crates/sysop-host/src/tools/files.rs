@@ -155,7 +155,11 @@ impl Toolbox {
         let error = tokio::time::timeout(EDIT_CHECK_MAX, editing).await.ok()?.err()?;
         match error {
             ToolError::Machine(
-                MachineError::Unreachable(_) | MachineError::Unknown(_) | MachineError::Cancelled,
+                MachineError::Unreachable(_)
+                | MachineError::Unknown(_)
+                | MachineError::Cancelled
+                | MachineError::Changed(_)
+                | MachineError::Refused(_),
             ) => None,
             ToolError::Machine(_) | ToolError::Arguments(_) | ToolError::Refused(_) => {
                 Some(redact_shapes(&self.failed(&error).await.output).into_owned())

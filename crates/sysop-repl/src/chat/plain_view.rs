@@ -244,7 +244,7 @@ impl PlainView {
                     Some(output) if output.call == *call => output,
                     output => output.insert(PlainOutput {
                         call: call.clone(),
-                        stripper: Stripper::new(),
+                        stripper: Stripper::live(),
                         excerpt: (!is_direct(call, transcript)).then(Excerpt::default),
                     }),
                 };

@@ -325,10 +325,10 @@ impl ExecPrinter {
     pub(super) fn output(&mut self, text: &str) -> io::Result<()> {
         match &mut self.out {
             ExecOutput::Terminal { screen, stripped, .. } => {
-                screen.text(&stripped.get_or_insert_with(Stripper::new).push(text))
+                screen.text(&stripped.get_or_insert_with(Stripper::live).push(text))
             }
             ExecOutput::Pipe { out, stripped } => {
-                out.write_all(stripped.get_or_insert_with(Stripper::new).push(text).as_bytes())?;
+                out.write_all(stripped.get_or_insert_with(Stripper::live).push(text).as_bytes())?;
                 out.flush()
             }
             ExecOutput::Json { .. } => Ok(()),

@@ -598,8 +598,9 @@ impl App {
     /// Takes the newest queued prompt of this front end back if the composer is empty. Otherwise goes to the previous
     /// prompt that is not queued: a queued one would be sent a second time.
     fn history_previous(&mut self, now: Duration) -> Vec<Action> {
-        if let Some(newest) = self.own_queued.last().filter(|_| self.composer().is_empty()) {
-            let withdraw = Input::WithdrawPrompt { text: newest.clone(), by: None };
+        if let Some(newest) = self.own_queued.last().filter(|_| self.composer().is_empty()).cloned() {
+            self.withdrawing.push(newest.clone());
+            let withdraw = Input::WithdrawPrompt { text: newest, by: None };
             return self.send_expecting(withdraw, PendingAck::Event, now);
         }
         let text = self.composer().text();

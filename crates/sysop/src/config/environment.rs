@@ -13,7 +13,7 @@ use sysop_core::model_provider::{self, ANTHROPIC, GEMINI};
 
 use crate::origin::CALL_VARIABLE_PREFIX;
 
-use super::keys::{self, KeyPath, ListKind, PROVIDERS, ValueKind};
+use super::keys::{self, KeyPath, PROVIDERS};
 use super::value::{self, ConfigValue};
 use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
 
@@ -123,10 +123,13 @@ fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
             take(layer, name, &path, value);
         }
         None => {
-            let meant = keys::nearest(&path)
-                .map(|path| format!("; did you mean `{}`?", variable_of(&path)))
-                .unwrap_or_default();
-            layer.warn(origin(name), format!("`{path}` is not a config key{meant}"));
+            let nearest = keys::nearest(&path);
+            let restricts = nearest.as_ref().is_some_and(keys::is_restriction) || path.names()[0] == "policy";
+            let meant = nearest.filter(|near| keys::is_key(near) || keys::is_table(near));
+            let meant =
+                meant.map(|path| format!("; did you mean `{}`?", variable_of(&path))).unwrap_or_default();
+            let message = format!("`{path}` is not a config key{meant}");
+            if restricts { layer.deny_all(origin(name), &message) } else { layer.warn(origin(name), message) }
         }
     }
 }
@@ -155,7 +158,7 @@ fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> Vari
     let (value, errors) = value::from_text(key.kind, text);
     for error in errors {
         let message = format!("`{path}` {}", error.why);
-        if key.kind == ValueKind::List(ListKind::Denials) {
+        if keys::denies_if_invalid(path) {
             layer.deny_all(origin(name), &message);
         } else {
             layer.warn(origin(name), message);

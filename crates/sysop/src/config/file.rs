@@ -80,6 +80,30 @@ pub(super) fn is_foreign(text: &str) -> bool {
     is_jexida || table.get("api_key").is_some()
 }
 
+/// Returns true if an unknown key or table may have been meant to restrict commands: its name is similar to that of a
+/// restriction, or it contains rules, or restrictions of hosts in a table similar to `hosts`.
+fn may_restrict(path: &KeyPath, found: &DeValue<'_>) -> bool {
+    let nearest = keys::nearest(path);
+    if nearest.as_ref().is_some_and(keys::is_restriction) || *path == KeyPath::from("rules") {
+        return true;
+    }
+    let has_rules = |value: &DeValue<'_>| value.as_table().is_some_and(|table| table.get("rules").is_some());
+    if has_rules(found)
+        || found.as_array().is_some_and(|array| array.iter().any(|entry| has_rules(entry.get_ref())))
+    {
+        return true;
+    }
+    let Some(hosts) = found.as_table().filter(|_| nearest == Some(KeyPath::from("hosts"))) else {
+        return false;
+    };
+    hosts.iter().filter_map(|(_, host)| host.get_ref().as_table()).any(|host| {
+        let mut keys = host.iter().map(|(name, _)| KeyPath::new(["hosts", "*", name.get_ref()]));
+        keys.any(|key| {
+            keys::is_restriction(&key) || keys::nearest(&key).as_ref().is_some_and(keys::is_restriction)
+        })
+    })
+}
+
 struct LineIndex(Vec<usize>);
 
 impl LineIndex {
@@ -130,7 +154,7 @@ impl ConfigFileReader {
                             format!("`{path}` must be a table, not {} {found}", value::article(found));
                         self.warn(name.span().start, message);
                     }
-                    None => self.unknown(&path, name.span().start),
+                    None => self.unknown(&path, name.span().start, found),
                 },
             }
         }
@@ -183,15 +207,18 @@ impl ConfigFileReader {
         self.layer.steps.push((routine, RoutineSteps { steps, faults, origin }));
     }
 
-    fn unknown(&mut self, path: &KeyPath, at: usize) {
+    /// Reports an unknown key. If it may be a misspelled restriction, skipping it would allow more commands.
+    fn unknown(&mut self, path: &KeyPath, at: usize, found: &DeValue<'_>) {
         let meant = match (keys::nearest(path), path.names()) {
             (Some(nearest), _) => format!("; did you mean `{nearest}`?"),
             (None, [outer, _]) if outer == "providers" => {
                 format!("; available providers: {}", PROVIDERS.join(", "))
             }
+            (None, [only]) if only == "rules" => "; did you mean `policy.rules`?".to_owned(),
             (None, _) => String::new(),
         };
-        self.warn(at, format!("`{path}` is not a config key{meant}"));
+        let message = format!("`{path}` is not a config key{meant}");
+        if may_restrict(path, found) { self.deny_all(at, &message) } else { self.warn(at, message) }
     }
 
     fn leaf(&mut self, path: &KeyPath, kind: ValueKind, raw: &Spanned<DeValue<'_>>) {
@@ -210,7 +237,7 @@ impl ConfigFileReader {
         }
         for complaint in complaints {
             let message = format!("`{path}` {}", complaint.why);
-            if kind == ValueKind::List(ListKind::Denials) {
+            if keys::denies_if_invalid(path) {
                 self.deny_all(complaint.at, &message);
             } else {
                 self.warn(complaint.at, message);

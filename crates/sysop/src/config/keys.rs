@@ -341,6 +341,26 @@ pub(crate) fn is_table(path: &KeyPath) -> bool {
     KEYS.iter().any(|key| key.pattern.len() > names.len() && key.begins_with(names))
 }
 
+/// Table of rules for commands, which has a separate parser.
+const POLICY: &str = "policy";
+
+/// Returns true if a key or a table restricts commands: everywhere, or on one host.
+pub(crate) fn is_restriction(path: &KeyPath) -> bool {
+    match path.names() {
+        [key] => [POLICY, "deny", "dangerous_patterns"].contains(&key.as_str()),
+        [outer, _, key] => outer == "hosts" && ["approve", "approvals", "models"].contains(&key.as_str()),
+        _ => false,
+    }
+}
+
+/// Returns true if an invalid value of a key denies every command, because more commands would run without it.
+pub(crate) fn denies_if_invalid(path: &KeyPath) -> bool {
+    find(path).is_some_and(|key| {
+        matches!(key.kind, ValueKind::List(ListKind::Patterns | ListKind::Denials))
+            || key.pattern == ["hosts", "*", "approvals"]
+    })
+}
+
 /// Returns the known key most similar to an unknown one.
 pub(crate) fn nearest(path: &KeyPath) -> Option<KeyPath> {
     let (last, outer) = path.names().split_last()?;
@@ -352,7 +372,8 @@ pub(crate) fn nearest(path: &KeyPath) -> Option<KeyPath> {
             "*" => &[],
             _ => &key.pattern[outer.len()..=outer.len()],
         });
-    let name = nearest_word(last, candidates.copied())?;
+    let policy = (outer.is_empty() && last != POLICY).then_some(POLICY);
+    let name = nearest_word(last, candidates.copied().chain(policy))?;
     Some(KeyPath::new(outer).child(name))
 }
 

@@ -191,8 +191,6 @@ fn invalid_values_are_reported_with_their_line_and_the_rest_applies() {
             "config.toml:2: `max_output_lines` must be an integer, not a string",
             "config.toml:3: `approve` is \"nevr\", but must be one of auto, ask, each, never; did you mean `never`?",
             "config.toml:3: falling back to \"each\" because `approve` is invalid",
-            "config.toml:6: `dangerous_patterns` contains the invalid regular expression \"(\" (unclosed group)",
-            "config.toml:7: `dangerous_patterns` must be a list of regular expressions, not an integer",
             "config.toml:9: `max_output_bytes` must be an integer from 1 to 67108864",
             "config.toml:11: `connection` must be a table, not a string",
             "config.toml:12: `providers.opnai` is not a config key; did you mean `providers.openai`?",
@@ -200,6 +198,16 @@ fn invalid_values_are_reported_with_their_line_and_the_rest_applies() {
             "config.toml:16: `providers.openai.key` is not a config key",
             "config.toml:17: `providers.openai.api_key_env` must be the name of an environment variable, such as \
              `OPENAI_API_KEY`",
+        ]
+    );
+    let denials: Vec<&str> = config.denials.iter().map(|error| error.message.as_str()).collect();
+    assert_eq!(
+        denials,
+        [
+            "`dangerous_patterns` contains the invalid regular expression \"(\" (unclosed group); all commands are \
+             denied until it is fixed",
+            "`dangerous_patterns` must be a list of regular expressions, not an integer; all commands are denied until \
+             it is fixed",
         ]
     );
     assert!(!complaints.join("\n").contains("sk-secret"), "a secret in a wrong place is not repeated");
@@ -524,6 +532,70 @@ fn an_invalid_rule_denies_everything_unless_it_only_allows() {
         let config = World::new().own(&text).load();
         assert_eq!((config.denials.len(), config.warnings.len()), (0, 1), "it asks without the rule: {text}");
     }
+}
+
+#[test]
+fn a_misspelled_restriction_denies_everything() {
+    for (text, near) in [
+        ("[[polcy.rules]]\naction = 'deny'\nmatch = { program = 'touch' }\n", "`policy`"),
+        ("[[security.rules]]\naction = 'deny'\n", ""),
+        ("[[security]]\nrules = ['deny touch']\n", ""),
+        ("[[rules]]\naction = 'deny'\n", "`policy.rules`"),
+        ("denny = ['reboot']\n", "`deny`"),
+        ("Deny = ['reboot']\n", "`deny`"),
+        ("dangerous_pattern = ['reboot']\n", "`dangerous_patterns`"),
+        ("[hosts.db1]\naprove = 'never'\n", "`hosts.db1.approve`"),
+        ("[hosts.db1]\naproval = 2\n", "`hosts.db1.approvals`"),
+        ("[host.db1]\napprove = 'never'\n", "`hosts`"),
+        ("[host.db1]\nmodel = ['ollama/*']\n", "`hosts`"),
+    ] {
+        for world in [World::new().own(text), World::new().workspace(text)] {
+            let config = world.load();
+            assert_eq!(
+                (config.denials.len(), config.warnings.len()),
+                (1, 0),
+                "{text}: {:?}",
+                config.warnings
+            );
+            let message = &config.denials[0].message;
+            assert!(message.contains("is not a config key") && message.contains(near), "{message}");
+            assert!(message.ends_with("; all commands are denied until it is fixed"), "{message}");
+        }
+    }
+    for text in ["hosts_file = 'x'\n", "host = 'web1'\n", "[host.web1]\nuser = 'me'\n", "[tem]\na = 1\n"] {
+        let config = World::new().own(text).load();
+        assert_eq!((config.denials.len(), config.warnings.len()), (0, 1), "{text}");
+    }
+    for (name, value) in
+        [("SYSOP_DENNY", "reboot"), ("SYSOP_POLICY", "deny"), ("SYSOP_DANGEROUS_PATTERN", "x")]
+    {
+        assert_eq!(World::new().environment(&[(name, value)]).load().denials.len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn an_invalid_dangerous_pattern_or_number_of_approvals_denies_everything() {
+    for text in [
+        "dangerous_patterns = ['deploy', '(']\n",
+        "dangerous_patterns = ['deploy', 7]\n",
+        "dangerous_patterns = 'deploy'\n",
+        "[hosts.db1]\napprovals = 'two'\n",
+    ] {
+        for world in [World::new().own(text), World::new().workspace(text)] {
+            let config = world.load();
+            assert_eq!(config.denials.len(), 1, "{text}");
+            assert!(config.text("dangerous_patterns").contains("mkfs"), "the built-in ones stay: {text}");
+        }
+    }
+    let config = World::new().environment(&[("SYSOP_DANGEROUS_PATTERNS", "(")]).load();
+    assert_eq!((config.denials.len(), config.warnings.len()), (1, 0));
+}
+
+#[test]
+fn errors_that_deny_everything_are_bounded() {
+    let wrong = "7, ".repeat(10_000);
+    let config = World::new().own(&format!("dangerous_patterns = [{wrong}]\n")).load();
+    assert_eq!(config.denials.len(), super::DENIALS_MAX);
 }
 
 fn assert_denies_everything(config: &Config, text: &str) {

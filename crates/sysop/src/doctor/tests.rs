@@ -76,7 +76,12 @@ async fn mistakes_in_the_config_are_problems_or_at_least_mentioned() {
     let (text, exit) = report_on("aprove = 'ask'\n").await;
     assert_eq!(exit, Exit::Done, "{text}");
     assert!(text.ends_with("Tasks can run, but the config has mistakes: see its 1 note above.\n"), "{text}");
-    for denying in ["[[policy.rules]]\naction = 'deny'\nmatch = { progam = 'touch' }\n", "deny = ['(']\n"] {
+    for denying in [
+        "[[policy.rules]]\naction = 'deny'\nmatch = { progam = 'touch' }\n",
+        "deny = ['(']\n",
+        "denny = ['reboot']\n",
+        "dangerous_patterns = ['(']\n",
+    ] {
         let (text, exit) = report_on(denying).await;
         assert_eq!(exit, Exit::Failed, "{text}");
         assert!(

@@ -207,7 +207,7 @@ async fn resume_without_an_id_takes_the_most_recent_session() {
 }
 
 #[tokio::test]
-async fn continuing_prefers_the_newest_session_of_the_same_directory_and_host() {
+async fn continuing_prefers_the_newest_session_of_the_same_directory_and_stays_on_the_host() {
     let store = three_sessions().await;
     let root = "/home/me/projects/customers/shop";
     for (host, root, expected) in [
@@ -217,6 +217,14 @@ async fn continuing_prefers_the_newest_session_of_the_same_directory_and_host() 
     ] {
         assert_eq!(most_recent_in(&store, host, root).await.unwrap().as_str(), expected, "{host} {root}");
     }
+    let error = most_recent_in(&store, "db-2", "/srv").await.unwrap_err();
+    assert_eq!(
+        (error.exit_code(), error.to_string().as_str()),
+        (
+            2,
+            "no session on db-2; run `sysop sessions list` to see the others, and choose one with `--resume ID`"
+        )
+    );
     assert_eq!(title_of(&store, &SessionId::new("0198-aaaa-1111")).await.unwrap(), "tidy up");
     let error = most_recent_in(&MemoryStore::new(), "local", root).await.unwrap_err();
     assert_eq!(error.exit_code(), 2);

@@ -125,11 +125,12 @@ fn an_untrusted_workspace_can_only_tighten_the_policy() {
 }
 
 #[test]
-fn an_invalid_pattern_is_dropped_and_an_invalid_deny_denies() {
-    let world = World::new().file(CONFIG, "dangerous_patterns = ['(', 'deploy']\n");
+fn an_invalid_pattern_and_a_misspelled_key_deny() {
     let verdict =
         |world: &World, command: &str| check(world, &["--mode", "auto", command])["verdict"].clone();
-    assert_eq!((verdict(&world, "touch a"), verdict(&world, "deploy")), ("allow".into(), "ask".into()));
+    for text in ["dangerous_patterns = ['(', 'deploy']\n", "denny = ['reboot']\n"] {
+        assert_eq!(verdict(&World::new().file(CONFIG, text), "ls"), "deny", "{text}");
+    }
     let world = World::new().file(CONFIG, "deny = ['(']\n");
     assert_eq!(verdict(&world, "ls"), "deny");
     let run = world.run(&["policy", "check", "ls"]);
