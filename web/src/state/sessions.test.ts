@@ -18,9 +18,9 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Goes to an entry of the history, as the browser does for Back and Forward. */
-function goTo(hash: string): void {
-  history.replaceState(null, "", hash || location.pathname);
+/** Goes to an entry of the history, as the browser does for Back, Forward, and an address that the user enters. */
+function goTo(hash: string, state: "visited" | null = "visited"): void {
+  history.replaceState(state, "", hash || location.pathname);
   window.dispatchEvent(new Event("popstate"));
 }
 
@@ -52,10 +52,18 @@ test("the address of an element of the page is not that of the start screen", ()
   expect(active()).toBe("a");
 });
 
-test("Back opens a closed tab again", () => {
+test("Back does not open a closed tab again, and its address does", () => {
   sessions.show("a");
   sessions.show("b");
+  expect(history.state).toBe("visited");
   sessions.closeTab("a");
   goTo("#/s/a");
+  expect([active(), open(), location.hash]).toEqual(["b", ["b"], "#/s/b"]);
+  goTo("#/s/a", null);
   expect([active(), open()]).toEqual(["a", ["b", "a"]]);
+  sessions.closeTab("a");
+  sessions.show("a");
+  goTo("#/s/b");
+  goTo("#/s/a");
+  expect(active()).toBe("a");
 });

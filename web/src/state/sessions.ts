@@ -22,9 +22,14 @@ function hashOf({ id }: SessionStore): string {
   return `#/s/${encodeURIComponent(id)}`;
 }
 
+/** State of the entries of the browser's history that this page wrote; an address that the user enters has none. */
+const VISITED = "visited";
+
 export class Sessions {
   private tabs: Tabs = { open: [], active: undefined };
   private readonly listeners = new Set<() => void>();
+  /** Sessions whose tab was closed, or that were deleted; Back does not open them again. */
+  private readonly closed = new Set<SessionId>();
 
   /** Opens the session named by the URL, and those open before a reload. */
   start(): void {
@@ -48,12 +53,13 @@ export class Sessions {
   /** Selects a session, and opens it if necessary. Back returns to what was shown before. */
   readonly show = (id: SessionId): void => {
     const active = this.tabs.open.find((store) => store.id === id) ?? this.add(id);
-    if (active !== this.tabs.active) history.pushState(null, "", hashOf(active));
+    if (active !== this.tabs.active) history.pushState(VISITED, "", hashOf(active));
     this.become({ ...this.tabs, active });
   };
 
   /** Closes a session's tab; the session keeps running. */
   readonly closeTab = (id: SessionId): void => {
+    this.closed.add(id);
     const at = this.tabs.open.findIndex((store) => store.id === id);
     const gone = this.tabs.open[at];
     if (!gone) return;
@@ -66,6 +72,7 @@ export class Sessions {
   private add(id: SessionId): SessionStore {
     const store = new SessionStore(id);
     store.open();
+    this.closed.delete(id);
     this.tabs = { ...this.tabs, open: [...this.tabs.open, store] };
     return store;
   }
@@ -75,6 +82,8 @@ export class Sessions {
     const id = sessionOfHash(location.hash);
     // Other addresses are of elements of the page.
     if (id === this.tabs.active?.id || (id === undefined && location.hash !== "")) return;
+    // An entry that led to a closed session becomes one of the session that is shown.
+    if (id && this.closed.has(id) && history.state === VISITED) return this.become(this.tabs);
     const active = id && (this.tabs.open.find((store) => store.id === id) ?? this.add(id));
     this.become({ ...this.tabs, active: active || undefined });
   };
@@ -83,7 +92,8 @@ export class Sessions {
     this.tabs = tabs;
     storage.saveOpenTabs(tabs.open.map(({ id }) => id));
     const hash = tabs.active ? hashOf(tabs.active) : "";
-    if (location.hash !== hash) history.replaceState(null, "", hash || location.pathname);
+    if (location.hash !== hash) history.replaceState(VISITED, "", hash || location.pathname);
+    else if (history.state !== VISITED) history.replaceState(VISITED, "");
     for (const listener of [...this.listeners]) listener();
   }
 }
