@@ -24,6 +24,8 @@ export interface QueuedPrompt {
   images?: PromptImage[];
   /** Position in the log at which the prompt was queued. */
   seq: number;
+  /** True if this tab asked the session to take the prompt back. */
+  asked?: boolean;
 }
 
 export class Outbox {

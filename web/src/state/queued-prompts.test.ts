@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ServerMessage, StopReason } from "../wire";
-import { foldQueued } from "./queued-prompts";
+import { foldQueued, markAsked } from "./queued-prompts";
 
 const sessionId = "s1";
 const waits = [
@@ -54,8 +54,8 @@ test("a prompt leaves when its turn begins, and an earlier equal one is not its 
   });
 });
 
-test("a prompt that is taken back is the newest with its text", () => {
-  const again = { content: "two", seq: 8 };
+test("a prompt that this tab takes back is the newest with its text", () => {
+  const again = { content: "two", seq: 8, asked: true };
   const withdrawn: ServerMessage = { type: "prompt.withdrawn", sessionId, seq: 9, content: "two" };
   const other: ServerMessage = { type: "prompt.withdrawn", sessionId, seq: 10, content: "another tab's" };
   expect(foldQueued(queue(...waits, again), [withdrawn, other])).toEqual({
@@ -63,6 +63,14 @@ test("a prompt that is taken back is the newest with its text", () => {
     held: [],
     dropped: [again],
   });
+});
+
+test("an equal prompt that somebody else takes back is not this tab's", () => {
+  const withdrawn: ServerMessage = { type: "prompt.withdrawn", sessionId, seq: 9, content: "two" };
+  expect(foldQueued(queue(...waits), [withdrawn])).toEqual({ waiting: waits, held: [], dropped: [] });
+  const asked = markAsked(waits, "two", true);
+  expect(asked).toEqual([{ content: "two", seq: 5, asked: true }, waits[1]]);
+  expect(markAsked(asked, "two", false)).toEqual(waits);
 });
 
 test("a request to cancel drops what was queued before it", () => {

@@ -1,7 +1,6 @@
 /**
  * Prompts of this tab that wait in the session's queue. The user can take each one back, and a stop empties the queue;
- * then they return to the composer. The
- * tab stores them, so that a reload or a lost connection changes nothing.
+ * then they return to the composer. The tab stores them, so that a reload or a lost connection changes nothing.
  */
 import type { QueuedPrompt } from "../protocol/outbox";
 import type { ServerMessage, StopReason } from "../wire";
@@ -15,10 +14,27 @@ export interface QueuedPrompts {
   held: readonly QueuedPrompt[];
 }
 
+/** Returns the prompts after this tab asked for the newest one with this text, or after the server refused that. */
+export function markAsked(
+  prompts: readonly QueuedPrompt[],
+  content: string,
+  asked: boolean,
+): readonly QueuedPrompt[] {
+  const found = prompts.findLast((prompt) => prompt.content === content && isAsked(prompt) !== asked);
+  if (!found) return prompts;
+  const { content: text, images, seq } = found;
+  const marked = { content: text, seq, ...(images && { images }), ...(asked && { asked }) };
+  return prompts.map((prompt) => (prompt === found ? marked : prompt));
+}
+
+function isAsked({ asked = false }: QueuedPrompt): boolean {
+  return asked;
+}
+
 /**
- * Returns the prompts as they are after these messages, and those that the session dropped for good, or that the user
- * took back. As in
- * `sysop_core::session`, clearing the history does not empty the queue.
+ * Returns the prompts as they are after these messages, and those that the session dropped for good, or that this tab
+ * took back. Somebody else may take back an equal prompt. As in `sysop_core::session`, clearing the history does not
+ * empty the queue.
  */
 export function foldQueued(
   before: QueuedPrompts,
@@ -43,7 +59,9 @@ export function foldQueued(
       held = held.filter((prompt) => prompt !== again);
       waiting = [...waiting, { ...again, seq: message.seq }];
     } else if (message.type === "prompt.withdrawn") {
-      const back = waiting.findLast(({ content, seq }) => content === message.content && seq < message.seq);
+      const back = waiting.findLast(
+        (prompt) => isAsked(prompt) && prompt.content === message.content && prompt.seq < message.seq,
+      );
       if (!back) continue;
       waiting = waiting.filter((prompt) => prompt !== back);
       dropped = [...dropped, back];

@@ -98,6 +98,20 @@ describe("an answer to a proposal", () => {
   });
 });
 
+test("the message of a refused rejection returns to the draft", async () => {
+  const drafts: string[] = [];
+  store.onDraft((text) => drafts.push(text));
+  greet(1);
+  request(1, "c1");
+  for (const code of ["forbidden", "stale"] as const) {
+    store.decide("c1", "reject", { reason: "check the disk" });
+    const { messageId } = named("approval.decision").at(-1) as { messageId: string };
+    tell({ type: "error", sessionId, message: "no", code, replyTo: messageId });
+  }
+  await settle();
+  expect(drafts).toEqual(["check the disk", "check the disk"]);
+});
+
 test("each prompt and each retry asks the conversation to show its end", async () => {
   greet(0);
   await settle();
@@ -378,6 +392,25 @@ describe("a prompt that this tab queued", () => {
     expect(drafts).toEqual(["restart web"]);
     await settle();
     expect(drafts).toEqual(["restart web"]);
+  });
+
+  test("returns if this tab took it back, and not if somebody else took an equal one back", async () => {
+    const taken = (seq: number) => tell({ type: "prompt.withdrawn", sessionId, seq, content: "restart web" });
+    queue("restart web", 2);
+    taken(3);
+    await settle();
+    expect([drafts, store.snapshot().ownQueued]).toEqual([[], ["restart web"]]);
+    store.withdraw("restart web");
+    const { messageId } = named("prompt.withdraw")[0] as { messageId: string };
+    tell({ type: "error", sessionId, message: "no", code: "forbidden", replyTo: messageId });
+    queue("restart web", 4);
+    taken(5);
+    await settle();
+    expect(drafts).toEqual([]);
+    store.withdraw("restart web");
+    taken(6);
+    await settle();
+    expect([drafts, store.snapshot().ownQueued]).toEqual([["restart web"], []]);
   });
 
   test("does not return while the messages after the end of its turn are missing", async () => {

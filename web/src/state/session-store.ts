@@ -24,7 +24,7 @@ import { isSkill, parseCommand } from "./commands";
 import { addedTo, type DraftPlace } from "./draft";
 import type { Step } from "./item";
 import { notify } from "./notify";
-import { foldQueued, type QueuedPrompts } from "./queued-prompts";
+import { foldQueued, markAsked, type QueuedPrompts } from "./queued-prompts";
 import * as storage from "./storage";
 import { emptyTranscript, fold, isCaughtUp, pendingApproval, type Transcript } from "./transcript";
 
@@ -66,6 +66,18 @@ export interface SessionView {
   asked: number | undefined;
 }
 
+/** Origin of a sent message. */
+interface SentCommand {
+  /** Title of the error if it fails. */
+  what: string;
+  /** Call that it answers. */
+  call?: string;
+  /** Text that returns to the draft if it fails. */
+  draft?: string;
+  /** Text of the queued prompt that it takes back. */
+  withdraws?: string;
+}
+
 type DraftListener = (text: string, images: readonly PromptImage[], place: DraftPlace) => void;
 
 /** Time that a hidden tab, which gets no animation frames, buffers messages. */
@@ -88,8 +100,8 @@ export class SessionStore {
   private scheduled = false;
   private readonly listeners = new Set<() => void>();
   private readonly draftListeners = new Set<DraftListener>();
-  /** Recently sent messages: the error title if one fails, and the call that it answers. */
-  private readonly sent = new Map<string, { what: string; call: string | undefined }>();
+  /** Recently sent messages, by id. */
+  private readonly sent = new Map<string, SentCommand>();
   private troubleCount = 0;
   /** Last event of the history of this connection, and the last one received. */
   private historyEnd = Number.POSITIVE_INFINITY;
@@ -353,13 +365,14 @@ export class SessionStore {
     this.take({ type: "notice", sessionId: this.id, content });
   }
 
+  /** Answers a proposal. The reason returns to the draft if the server refuses the answer. */
   decide(call: string, decision: DecisionKind, change: { command?: string; reason?: string } = {}): void {
     const answered = new Map(this.view.answered).set(call, decision);
     this.become({ answered });
     this.sendCommand(
       { type: "approval.decision", toolCallId: call, decision, ...change },
       "Answer not accepted",
-      { call },
+      { call, ...(change.reason && { draft: change.reason }) },
     );
   }
 
@@ -411,7 +424,13 @@ export class SessionStore {
 
   /** Asks for a prompt that is still queued. It returns to the draft with the session's answer. */
   withdraw(content: string): void {
-    this.sendCommand({ type: "prompt.withdraw", content }, "Message not taken back");
+    if (this.view.status.state === "open") this.markQueued(content, true);
+    this.sendCommand({ type: "prompt.withdraw", content }, "Message not taken back", { withdraws: content });
+  }
+
+  private markQueued(content: string, asked: boolean): void {
+    const { waiting, held } = this.queued;
+    this.keepQueued({ waiting: markAsked(waiting, content, asked), held });
   }
 
   /** Moves the running command to the background. */
@@ -465,11 +484,7 @@ export class SessionStore {
     else this.tell(what, problem instanceof Error ? problem.message : String(problem), "");
   }
 
-  private sendCommand(
-    message: ClientMessage,
-    what: string,
-    more: { draft?: string; call?: string } = {},
-  ): void {
+  private sendCommand(message: ClientMessage, what: string, more: Omit<SentCommand, "what"> = {}): void {
     if (this.view.status.state !== "open") {
       if (more.draft) this.appendToDraft(more.draft);
       this.openAgain(more.call);
@@ -478,7 +493,7 @@ export class SessionStore {
       return;
     }
     const messageId = newId();
-    this.sent.set(messageId, { what, call: more.call });
+    this.sent.set(messageId, { what, ...more });
     if (this.sent.size > 100) this.sent.delete(this.sent.keys().next().value ?? "");
     this.link.send({ ...message, messageId } as ClientMessage);
   }
@@ -559,6 +574,8 @@ export class SessionStore {
   private refused(message: Extract<ServerMessage, { type: "error" }>): void {
     const sent = this.sent.get(message.replyTo ?? "");
     this.openAgain(sent?.call);
+    if (sent?.draft) this.returnToDraft([{ content: sent.draft }]);
+    if (sent?.withdraws !== undefined) this.markQueued(sent.withdraws, false);
     const what = sent?.what ?? "Server message";
     if (message.code === "draining" || message.code === "too_slow") return; // the link goes on by itself
     if (message.code === "no_terminal" && !sent) return; // the terminal says so itself
