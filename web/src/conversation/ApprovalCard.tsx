@@ -31,7 +31,7 @@ import {
 import type { Finding } from "../wire";
 import { CommandText, groupedFindings, type PartFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
-import { isShortcut, useLetters } from "./letters";
+import { isShortcut, type PromptWriter, useLetters } from "./letters";
 import { isUnknown, previewLine } from "./preview-line";
 import { ReadToEnd, scrollByKey } from "./ReadToEnd";
 import { ENTER_AFTER_MS, useSettled } from "./settled";
@@ -60,12 +60,11 @@ interface Props {
   leave(): void;
   /** Gives the focus to the prompt unless it has a draft, which another Enter would send. */
   done(): void;
-  /** Types text into the prompt, and gives it the focus. */
-  write(text: string): void;
+  prompt: PromptWriter;
 }
 
 export function ApprovalCard(props: Props) {
-  const { store, step, host, online, sent, place, leave, done, write: toPrompt } = props;
+  const { store, step, host, online, sent, place, leave, done, prompt } = props;
   const card = useRef<HTMLElement>(null);
   const body = useRef<HTMLDivElement>(null);
   const low = useMedia(LOW);
@@ -165,7 +164,7 @@ export function ApprovalCard(props: Props) {
       ...(editable && { e: { act: edit, needsEnter: false } }),
       ...(careful && { Y: { act: run, needsEnter: true } }),
     },
-    toPrompt,
+    prompt,
   );
   const keys = (event: KeyboardEvent) => {
     if (event.defaultPrevented || isShortcut(event) || event.nativeEvent.isComposing) return;
@@ -229,7 +228,7 @@ export function ApprovalCard(props: Props) {
       onFocus={(event) => {
         if (event.target === card.current) since.current = performance.now();
       }}
-      onBlur={letters.drop}
+      onBlur={letters.blur}
     >
       <div className="card-body" ref={body}>
         <header>

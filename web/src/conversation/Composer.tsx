@@ -2,6 +2,7 @@
 import {
   type KeyboardEvent,
   type Ref,
+  useCallback,
   useId,
   useImperativeHandle,
   useLayoutEffect,
@@ -17,6 +18,7 @@ import { fromTerminal, type SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
 import { AttachFile, ImageChips, usePromptImages } from "./PromptImages";
+import { useSettled } from "./settled";
 import { WRITING } from "./writing";
 
 export interface ComposerHandle {
@@ -25,6 +27,15 @@ export interface ComposerHandle {
   focusIfEmpty(): void;
   /** Takes the focus, and types text at its cursor. */
   write(text: string): void;
+  /** Types text at its cursor, and leaves the focus where it is. */
+  insert(text: string): void;
+}
+
+/** A proposal that a message rejects. */
+interface Proposal {
+  call: string;
+  /** Rejects the proposal with a message to the model; see `isYes`. */
+  reject(message: string): void;
 }
 
 interface Props {
@@ -39,8 +50,8 @@ interface Props {
   ownQueued: readonly string[];
   online: boolean;
   running: boolean;
-  /** Rejects the proposal that waits, with a message to the model, see `isYes`; undefined if none can be answered. */
-  reject: ((message: string) => void) | undefined;
+  /** The proposal that waits; undefined if none can be answered here. */
+  proposal: Proposal | undefined;
   /** Uploads a file that is not an image; undefined if that is not allowed. */
   upload: ((file: File) => void) | undefined;
   /** Earlier prompts, newest last; recalled with Arrow Up. */
@@ -73,7 +84,7 @@ export function Composer(props: Props) {
     ownQueued,
     online,
     running,
-    reject,
+    proposal,
     upload,
     history,
     complete,
@@ -86,8 +97,11 @@ export function Composer(props: Props) {
   const isEmpty = text === "" && attached.images.length === 0 && attached.uploading === 0;
   const sendable = (text.trim() !== "" || attached.images.length > 0) && attached.uploading === 0;
   // A command is none of the model's business, and an image cannot be part of an answer.
-  const answers = reject !== undefined && attached.images.length === 0 && !/^\s*[!/]/.test(text);
+  const answers = proposal !== undefined && attached.images.length === 0 && !/^\s*[!/]/.test(text);
   const rejects = answers && sendable && !isYes(text);
+  const settled = useSettled(proposal?.call ?? "");
+  /** Call of the proposal that had only just appeared when the user sent a message. */
+  const [early, setEarly] = useState<string>();
   /** Position in the history that Arrow Up and Arrow Down have reached. */
   const recalled = useRef<number | undefined>(undefined);
   const [chosen, setChosen] = useState(0);
@@ -99,10 +113,21 @@ export function Composer(props: Props) {
   const current = offered[Math.min(chosen, offered.length - 1)];
   const change = (next: string) => {
     setChosen(0);
+    setEarly(undefined);
     setText(next);
     storage.saveDraft(store.id, next);
   };
   const latestChange = useLatest(change);
+  /** Types text at the cursor, at once, because the next key is typed into the field itself. */
+  const insert = useCallback(
+    (more: string) => {
+      const { current } = field;
+      if (!current) return;
+      current.setRangeText(more, current.selectionStart, current.selectionEnd, "end");
+      latestChange.current(current.value);
+    },
+    [latestChange],
+  );
 
   useImperativeHandle(
     ref,
@@ -112,15 +137,12 @@ export function Composer(props: Props) {
         if (field.current?.value === "") field.current.focus();
       },
       write: (more) => {
-        const { current } = field;
-        if (!current) return;
-        current.focus();
-        // At once, because the next key is typed into the field itself.
-        current.setRangeText(more, current.selectionStart, current.selectionEnd, "end");
-        latestChange.current(current.value);
+        field.current?.focus();
+        insert(more);
       },
+      insert,
     }),
-    [latestChange],
+    [insert],
   );
   // Before anything else can add to the draft, which otherwise would only be stored.
   useLayoutEffect(
@@ -163,9 +185,14 @@ export function Composer(props: Props) {
 
   const send = () => {
     if (!sendable) return;
+    if (answers && !settled) {
+      // The user wrote the message for the queue, before the proposal could be read.
+      setEarly(proposal.call);
+      return;
+    }
     recalled.current = undefined;
     change("");
-    if (answers) reject(text.trim());
+    if (answers) proposal.reject(text.trim());
     else store.say(text.trim(), attached.take());
   };
   const take = ({ name, arguments: wanted }: CommandName) => {
@@ -281,6 +308,11 @@ export function Composer(props: Props) {
             </div>
           ))}
         </div>
+      )}
+      {rejects && early === proposal.call && (
+        <p className="meta" role="status">
+          A proposal has just appeared. Enter again rejects it with this message.
+        </p>
       )}
       <ImageChips attached={attached} />
       <label className="prompt-line">

@@ -59,7 +59,13 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
   );
   const toComposer = useCallback(() => composer.current?.focus(), []);
   const toEmptyComposer = useCallback(() => composer.current?.focusIfEmpty(), []);
-  const writeToComposer = useCallback((text: string) => composer.current?.write(text), []);
+  const promptWriter = useMemo(
+    () => ({
+      write: (text: string) => composer.current?.write(text),
+      insert: (text: string) => composer.current?.insert(text),
+    }),
+    [],
+  );
   // On a touch screen, the focus would open the keyboard.
   const backToComposer = useCallback(() => {
     if (!matchMedia("(pointer: coarse)").matches) composer.current?.focus();
@@ -135,7 +141,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             place={placeOf(transcript, step.call)}
             leave={toComposer}
             done={toEmptyComposer}
-            write={writeToComposer}
+            prompt={promptWriter}
           />
         )}
         {parts && plan.length > 0 && !watches && (
@@ -162,9 +168,13 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             ownQueued={view.ownQueued}
             online={online}
             running={running}
-            reject={
-              step && online && !view.answered.has(step.call)
-                ? (reason) => (isYes(reason) ? focusReview() : store.decide(step.call, "reject", { reason }))
+            proposal={
+              step && online && me?.decide !== false && !view.answered.has(step.call)
+                ? {
+                    call: step.call,
+                    reject: (reason) =>
+                      isYes(reason) ? focusReview() : store.decide(step.call, "reject", { reason }),
+                  }
                 : undefined
             }
             upload={drop.choose}

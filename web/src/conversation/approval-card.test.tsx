@@ -16,6 +16,7 @@ let store: SessionStore;
 const leave = vi.fn();
 const done = vi.fn();
 const write = vi.fn();
+const insert = vi.fn();
 
 beforeEach(() => {
   sessionStorage.clear();
@@ -41,6 +42,7 @@ afterEach(() => {
   leave.mockReset();
   done.mockReset();
   write.mockReset();
+  insert.mockReset();
 });
 
 /** Returns a proposal after an assessment of these edits. */
@@ -81,7 +83,7 @@ async function draw(step: Step, place?: CallPlace): Promise<HTMLElement> {
       place={place}
       leave={leave}
       done={done}
-      write={write}
+      prompt={{ write, insert }}
     />,
   );
   return (await vi.waitUntil(() => document.querySelector(".review"), { timeout: 10_000 })) as HTMLElement;
@@ -243,14 +245,32 @@ test("a held letter goes to the prompt if somebody else answers", async () => {
   expect(write).toHaveBeenCalledExactlyOnceWith("r");
 });
 
-test("a held letter is forgotten if the card loses the focus", async () => {
+test.each<[string, string, (card: HTMLElement) => void]>([
+  ["r", "changes", (card) => card.blur()],
+  ["r", "changes", (card) => void press(card, "Tab")],
+  ["e", "changes", (card) => void press(card, "ArrowDown")],
+  ["Y", "dangerous", (card) => card.blur()],
+])(
+  "a held %s on a card with the risk %s goes to the prompt if the focus or another key goes elsewhere",
+  async (...row) => {
+    const [letter, risk, leaveCard] = row;
+    const card = await drawRead(risk);
+    press(card, letter);
+    leaveCard(card);
+    root.unmount();
+    expect(insert).toHaveBeenCalledExactlyOnceWith(letter);
+    expect(write).not.toHaveBeenCalled();
+  },
+);
+
+test("a held letter is forgotten if the user clicks an answer", async () => {
   const card = await drawRead("dangerous");
   press(card, "Y");
   await vi.waitUntil(() => button("Run")?.textContent === "Run Enter");
-  card.blur();
+  button("Run")?.focus();
   await vi.waitUntil(() => button("Run")?.textContent === "Run Y, Enter");
   root.unmount();
-  expect(write).not.toHaveBeenCalled();
+  expect([...insert.mock.calls, ...write.mock.calls]).toEqual([]);
 });
 
 test.each([

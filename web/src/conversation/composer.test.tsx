@@ -9,6 +9,7 @@ import { SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import type { PromptImage, ServerMessage } from "../wire";
 import { Composer, type ComposerHandle, isYes } from "./Composer";
+import { ENTER_AFTER_MS } from "./settled";
 
 const sessionId = "s";
 let root: Root;
@@ -61,7 +62,7 @@ async function open(more: Partial<ComponentProps<typeof Composer>> = {}): Promis
       ownQueued={[]}
       online
       running={false}
-      reject={undefined}
+      proposal={undefined}
       upload={undefined}
       history={() => []}
       complete={() => []}
@@ -196,7 +197,7 @@ test("Esc in the empty field stops the turn", async () => {
 test("a message rejects the proposal that waits, and a command does not", async () => {
   const say = vi.spyOn(store, "say").mockImplementation(() => undefined);
   const reject = vi.fn();
-  const field = await open({ running: true, reject });
+  const field = await open({ running: true, proposal: { call: "c", reject } });
   const send = () => document.querySelector(".send")?.textContent;
   for (const command of ["!uptime", "/cost"]) {
     type(field, command);
@@ -207,10 +208,49 @@ test("a message rejects the proposal that waits, and a command does not", async 
   expect(reject).not.toHaveBeenCalled();
   type(field, "Yes, but list them first");
   await vi.waitUntil(() => send() === "Reject");
-  press(field, "Enter");
+  await vi.waitUntil(() => {
+    press(field, "Enter");
+    return reject.mock.calls.length > 0;
+  });
   expect(reject).toHaveBeenCalledExactlyOnceWith("Yes, but list them first");
   expect(say).toHaveBeenCalledTimes(2);
   expect(storage.draft(sessionId)).toBe("");
+});
+
+test("a message for the queue does not reject a proposal that has only just appeared", async () => {
+  const reject = vi.fn();
+  const field = await open({ running: true });
+  type(field, "also check the disk");
+  await vi.waitUntil(() => storage.draft(sessionId) === "also check the disk");
+  vi.useFakeTimers();
+  try {
+    // Polls move the time here.
+    await open({ running: true, proposal: { call: "c", reject } });
+    await vi.waitUntil(() => document.querySelector(".send")?.textContent === "Reject", { interval: 10 });
+    press(field, "Enter");
+    await vi.waitUntil(() => document.querySelector("[role=status]"), { interval: 10 });
+    expect(document.querySelector("[role=status]")?.textContent).toContain("has just appeared");
+    expect(reject).not.toHaveBeenCalled();
+    expect([field.value, storage.draft(sessionId)]).toEqual(Array(2).fill("also check the disk"));
+    await vi.advanceTimersByTimeAsync(2 * ENTER_AFTER_MS);
+  } finally {
+    vi.useRealTimers();
+  }
+  await vi.waitUntil(() => {
+    press(field, "Enter");
+    return reject.mock.calls.length > 0;
+  });
+  expect(reject).toHaveBeenCalledExactlyOnceWith("also check the disk");
+  expect(storage.draft(sessionId)).toBe("");
+});
+
+test("text that is inserted leaves the focus where it is", async () => {
+  const ref: { current: ComposerHandle | null } = { current: null };
+  const field = await open({ ref });
+  const other = document.body.appendChild(document.createElement("button"));
+  other.focus();
+  ref.current?.insert("r");
+  expect([field.value, storage.draft(sessionId), document.activeElement]).toEqual(["r", "r", other]);
 });
 
 test("only a bare yes leads back to the proposal", () => {

@@ -1,9 +1,12 @@
 // @vitest-environment happy-dom
 import { createRoot } from "react-dom/client";
 import { expect, test, vi } from "vitest";
+import { MeContext } from "../app/me";
 import { SessionLink } from "../protocol/session-link";
 import { SessionStore } from "../state/session-store";
-import { emptyTranscript } from "../state/transcript";
+import * as storage from "../state/storage";
+import { emptyTranscript, fold } from "../state/transcript";
+import type { ServerMessage } from "../wire";
 import { Conversation, lazyParts, showsTasks } from "./Conversation";
 import { TaskList } from "./TaskList";
 
@@ -24,6 +27,52 @@ test("the code of messages is loaded while a session is opened, before a message
   root.unmount();
   vi.unstubAllGlobals();
 });
+
+test.each([
+  ["Queue", false],
+  ["Reject", true],
+])(
+  "the button for a message during a proposal says %s if the right to decide is %s",
+  async (label, decide) => {
+    const nothing = () => undefined;
+    vi.stubGlobal("fetch", () => new Promise(nothing));
+    const request = {
+      type: "approval.request",
+      sessionId: "s",
+      seq: 1,
+      toolCallId: "c",
+      name: "bash",
+      command: "reboot",
+      arguments: { command: "reboot" },
+      reason: "",
+      risk: "changes",
+    };
+    const transcript = fold(emptyTranscript, [request as unknown as ServerMessage]);
+    const store = new SessionStore("s", new SessionLink("s"));
+    const view = {
+      ...store.snapshot(),
+      transcript: { ...transcript, phase: "waiting" as const },
+      status: { ...store.snapshot().status, state: "open" as const },
+    };
+    storage.saveDraft("s", "also check the disk");
+    const root = createRoot(document.body);
+    root.render(
+      <MeContext value={{ name: "web", operate: true, decide }}>
+        <Conversation
+          store={Object.assign(store, { snapshot: () => view })}
+          commands={{ run: nothing, paste: nothing, buffer: () => "" }}
+          takesFocus={false}
+          focused={nothing}
+        />
+      </MeContext>,
+    );
+    await vi.waitUntil(() => document.querySelector(".send"), { timeout: 10_000 });
+    expect(document.querySelector(".send")?.textContent).toBe(label);
+    root.unmount();
+    storage.saveDraft("s", "");
+    vi.unstubAllGlobals();
+  },
+);
 
 test("the task list of an earlier turn is closed, and not shown if nothing is left to do", async () => {
   const tasks = (state: "done" | "pending") => [{ text: "copy", state }];

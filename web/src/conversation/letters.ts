@@ -2,7 +2,7 @@
  * Letters that answer a proposal, held for a moment because they may also be the first letter of a message. Typing never
  * answers a proposal, at any usual speed, and no letter is lost: what is not an answer goes to the prompt.
  */
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type FocusEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { useLatest } from "../app/hooks";
 
 /** Time for which a letter is held, as in the TUI; people type at 100 to 300 ms per key. */
@@ -12,6 +12,16 @@ export const LETTER_PAUSE_MS = 400;
 const MODIFIERS = ["Shift", "CapsLock", "AltGraph", "Control", "Alt", "Meta", "Fn"];
 /** Keys with which a browser begins to compose a letter. */
 const COMPOSES = ["Dead", "Process", "Compose"];
+/** Keys that end the wait for another key, and that the card then does not handle. */
+const ENDS = ["Enter", "Escape", "Backspace"];
+
+/** The prompt, as the letters need it. */
+export interface PromptWriter {
+  /** Types text, and gives the focus to the prompt. */
+  write(text: string): void;
+  /** Types text, and leaves the focus where it is. */
+  insert(text: string): void;
+}
 
 export interface Letter {
   act(): void;
@@ -25,8 +35,8 @@ export interface LetterKeys {
    * proposal could be read is an answer. Returns true if the key was handled.
    */
   press(event: KeyboardEvent, ready: boolean): boolean;
-  /** Forgets the held letter. */
-  drop(): void;
+  /** Ends the wait, because the card or a part of it loses the focus. */
+  blur(event: FocusEvent): void;
   /** Letter that waits for Enter. */
   waiting: string | undefined;
 }
@@ -36,10 +46,9 @@ export function isShortcut({ ctrlKey, metaKey, altKey, nativeEvent }: KeyboardEv
   return (ctrlKey || metaKey || altKey) && !nativeEvent.getModifierState?.("AltGraph");
 }
 
-/** `write` types text into the prompt, and gives it the focus. */
 export function useLetters(
   letters: Readonly<Record<string, Letter>>,
-  write: (text: string) => void,
+  { write, insert }: PromptWriter,
 ): LetterKeys {
   const latest = useLatest({ letters, write });
   const held = useRef<string | undefined>(undefined);
@@ -62,7 +71,9 @@ export function useLetters(
   useEffect(
     () => () => {
       clearTimeout(timer.current);
-      if (held.current !== undefined) latest.current.write(held.current);
+      const letter = held.current;
+      held.current = undefined; // the card that goes also loses the focus
+      if (letter !== undefined) latest.current.write(letter);
     },
     [latest],
   );
@@ -85,11 +96,20 @@ export function useLetters(
       return true;
     }
     if (!holds) return false;
+    if (!ENDS.includes(key)) {
+      insert(take());
+      return false;
+    }
+    event.preventDefault();
     if (key === "Enter" && !event.repeat) answer();
     else take();
-    if (!["Enter", "Escape", "Backspace"].includes(key)) return false;
-    event.preventDefault();
     return true;
   };
-  return { press, drop: take, waiting };
+  const blur = ({ relatedTarget, currentTarget }: FocusEvent) => {
+    const letter = take();
+    // An answer that the user clicks replaces the letter.
+    const stays = relatedTarget instanceof Node && currentTarget.contains(relatedTarget);
+    if (letter && !stays) insert(letter);
+  };
+  return { press, blur, waiting };
 }
