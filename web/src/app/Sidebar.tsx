@@ -228,7 +228,7 @@ export function Sidebar(props: Props) {
                   rename={(title) => void change(() => labelSession(id, { title }))}
                   pin={() => void change(() => labelSession(id, { pinned: !row.pinned }))}
                   remove={() => void remove(id)}
-                  keep={closeActions}
+                  close={closeActions}
                 />
               )}
             </li>
@@ -378,10 +378,10 @@ interface RowActionsProps {
   pin(): void;
   remove(): void;
   /** Closes the actions. */
-  keep(): void;
+  close(): void;
 }
 
-function RowActions({ row, rename, pin, remove, keep }: RowActionsProps) {
+function RowActions({ row, rename, pin, remove, close }: RowActionsProps) {
   const [stage, setStage] = useState<"choose" | "rename" | "delete">("choose");
   const name = titleOf(row);
   if (stage === "rename") {
@@ -419,7 +419,7 @@ function RowActions({ row, rename, pin, remove, keep }: RowActionsProps) {
         <button type="button" className="danger" onClick={remove}>
           Delete permanently
         </button>
-        <button type="button" ref={focus} onClick={keep}>
+        <button type="button" ref={focus} onClick={close}>
           Keep
         </button>
       </span>

@@ -25,9 +25,10 @@ export function withTerminal(id: string, act: (terminal: TerminalHandle) => void
 /** Gives the focus to a session's terminal once it is shown, unless the user has gone elsewhere by then. */
 export function focusTerminal(id: string): void {
   const { activeElement } = document;
-  // Keys that follow are meant for the terminal, and not for the prompt.
-  if (activeElement instanceof HTMLElement) activeElement.blur();
+  // The terminal may still be loading, and without a focus, keys would be lost.
   withTerminal(id, (terminal) => {
+    if (document.activeElement !== activeElement) return;
+    if (activeElement instanceof HTMLElement) activeElement.blur();
     const stays = () => document.activeElement === document.body;
     requestAnimationFrame(() => stays() && terminal.focus());
   });

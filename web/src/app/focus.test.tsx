@@ -9,7 +9,9 @@ import { SessionStore } from "../state/session-store";
 import { ConfirmInput } from "../terminal/ConfirmInput";
 import { SearchBox } from "../terminal/SearchBox";
 import type { TerminalSession } from "../terminal/terminal-session";
+import type { TerminalHandle } from "../terminal-api";
 import { Sidebar } from "./Sidebar";
+import { focusTerminal, terminals } from "./TerminalSide";
 
 const nothing = () => undefined;
 const terminal = { onResults: () => nothing, endSearch: nothing } as unknown as TerminalSession;
@@ -67,4 +69,17 @@ test.each<[string, string, () => ReactNode]>([
   root.render(element());
   const { activeElement } = document;
   expect(activeElement?.getAttribute("aria-label") ?? activeElement?.textContent).toBe(name);
+});
+
+test("a terminal takes the focus once it is there, and until then the prompt keeps it", async () => {
+  const prompt = document.body.appendChild(document.createElement("textarea"));
+  prompt.focus();
+  focusTerminal("s");
+  expect(document.activeElement).toBe(prompt);
+  const focus = vi.fn();
+  terminals.set("s", { focus } as unknown as TerminalHandle);
+  focusTerminal("s");
+  expect(document.activeElement).toBe(document.body);
+  await vi.waitUntil(() => focus.mock.calls.length > 0);
+  terminals.delete("s");
 });
