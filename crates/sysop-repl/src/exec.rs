@@ -256,6 +256,7 @@ pub async fn run(context: ExecContext) -> Exit {
         chosen_title: context.chosen_title,
         undo_hint,
     };
+    run.name_chosen_session();
     // Cancel a turn that is left running, because nobody may be there to answer its questions.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
     if let Some(exit) = run.start(left.into_iter().chain(input)) {
@@ -396,8 +397,8 @@ impl ExecRun {
             Event::TurnStarted { turn, prompt, .. } if self.turn.is_none() => {
                 self.turn = Some(*turn);
                 let is_resumed = *turn > TurnId(1) && self.corrections == 0;
-                if is_resumed {
-                    self.tell_resumed(!prompt.is_empty());
+                if is_resumed && !prompt.is_empty() {
+                    self.tell_resumed();
                 }
                 None
             }
@@ -434,22 +435,26 @@ impl ExecRun {
         }
     }
 
-    /// Names the host and the model of a resumed session, which need not be those of the config. A session that the user
-    /// did not name, also one in which a call is undone, is named in full.
-    fn tell_resumed(&mut self, has_prompt: bool) {
+    /// Names a session that the user did not name, before anything runs in it.
+    fn name_chosen_session(&mut self) {
+        let Some(title) = self.chosen_title.take().filter(|_| !self.printer.is_for_programs()) else {
+            return;
+        };
+        let title = neutralize_line(&title).replace('"', "'");
+        let (place, root) = (ui_text::place(&self.opened.spec.host), &self.opened.spec.root);
+        let text = match &self.undo_hint {
+            Some(_) => format!("session {}: \"{title}\" on {place} in {root}", self.opened.session.id()),
+            None => format!("resuming \"{title}\" on {place} in {root}"),
+        };
+        self.printer.note(&text);
+    }
+
+    /// Names the host and the model of a resumed session, which need not be those of the config.
+    fn tell_resumed(&mut self) {
         let Some(facts) = self.transcript.session_info().filter(|_| !self.printer.is_for_programs()) else {
             return;
         };
-        let (place, model, root) = (ui_text::place(&facts.host), &facts.model, &facts.root);
-        let title = self.chosen_title.take().map(|title| neutralize_line(&title).replace('"', "'"));
-        let text = match (title, has_prompt) {
-            (Some(title), true) => format!("resumed \"{title}\" on {place} in {root} with {model}"),
-            (None, true) => format!("resumed on {place} with {model}"),
-            (Some(title), false) => {
-                format!("session {}: \"{title}\" on {place} in {root}", self.opened.session.id())
-            }
-            (None, false) => return,
-        };
+        let text = format!("resumed on {} with {}", ui_text::place(&facts.host), facts.model);
         self.printer.note(&text);
     }
 

@@ -547,7 +547,11 @@ async fn earlier_turns_of_a_resumed_session_are_ignored() {
     let chosen_title = Some("clean \"up\"".to_owned());
     let context = ExecContext { opened: rig.fake.opened(), chosen_title, ..rig.context };
     assert_eq!(exit(context).await, Exit::Done);
-    assert_eq!(rig.err.text(), "resumed \"clean 'up'\" on web1 in /srv/app with demo/one\n");
+    assert_eq!(
+        rig.err.text(),
+        "resuming \"clean 'up'\" on web1 in /srv/app\nresumed on web1 with demo/one\n",
+        "it is named before anything runs in it"
+    );
 }
 
 #[tokio::test]

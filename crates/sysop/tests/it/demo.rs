@@ -22,8 +22,22 @@ fn a_session_of_the_demo_is_resumed_without_a_configured_model() {
     assert_eq!(first.code, Some(0), "{first:?}");
     let again = world.finish(&["exec", "--continue", "hello"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), first.out.as_str()), "{again:?}");
-    let resumed = format!("resumed \"hello\" on local in {} with demo/demo\n", world.work().display());
-    assert!(again.err.starts_with(&resumed), "{again:?}");
+    let named = format!("resuming \"hello\" on local in {}\n", world.work().display());
+    assert!(
+        again.err.starts_with(&named) && again.err.contains("resumed on local with demo/demo\n"),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_session_of_another_host_is_not_continued() {
+    let world = World::new();
+    assert_eq!(world.finish(&["exec", "--model", "demo", "hello"]).code, Some(0));
+    let run = world.finish(&["exec", "--continue", "-H", "web1", "hello"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+    for words in ["no session on web1", "`sysop sessions list`", "`--resume ID`"] {
+        assert!(run.err.contains(words), "{words}: {run:?}");
+    }
 }
 
 #[test]
