@@ -143,8 +143,8 @@ pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, Sessions
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
 
-/// Returns the most recently changed session on these hosts in this directory, or else in any directory. It is never one
-/// on another host: a prompt that is meant for this machine would run there.
+/// Returns the most recently changed session on these hosts in this directory, or else in any directory. For this machine,
+/// which nobody need have named, it may also be one on another host; callers then name it before anything runs there.
 pub(crate) async fn most_recent_in(
     store: &dyn Store,
     host: &str,
@@ -154,10 +154,11 @@ pub(crate) async fn most_recent_in(
     if all.is_empty() {
         return Err(SessionsError::NoneYet);
     }
+    let newest_of_all = all.first().filter(|_| host == "local").map(|summary| summary.id.clone());
     let mut of_host = all.into_iter().filter(|summary| summary.host == host).peekable();
     let newest = of_host.peek().map(|summary| summary.id.clone());
     let here = of_host.find(|summary| summary.root == root).map(|summary| summary.id);
-    here.or(newest).ok_or_else(|| SessionsError::NoneOn(host.to_owned()))
+    here.or(newest).or(newest_of_all).ok_or_else(|| SessionsError::NoneOn(host.to_owned()))
 }
 
 /// Returns a session's title on one line, as the list of sessions shows it.

@@ -311,8 +311,10 @@ fn a_proposal_survives_resizes_and_output_opens_in_a_pager() {
             .await;
         // Selects the answer, then the output before it, and opens the full output.
         viewer.types("\t").await;
+        viewer.sees("Esc back").await;
+        viewer.types("k").await;
         viewer.sees("o full output").await;
-        viewer.types("ko").await;
+        viewer.types("o").await;
         viewer
             .sees_that("the screen again", |screen| {
                 let is_written = world.has("found") && world.read("found").contains("שלום end");

@@ -144,7 +144,7 @@ fn hosts() -> Sshd {
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
     fs::write(home.join("app.conf"), "workers = 2\nport = 8080\n").unwrap();
-    fs::write(home.join(".bashrc"), format!("PATH={}:$PATH\n", programs.display())).unwrap();
+    fs::write(home.join(".bashrc"), format!("PATH={}:$PATH\ncd\n", programs.display())).unwrap();
     let known = fs::read_to_string(sshd.path("known_hosts")).unwrap();
     assert!(!known.is_empty());
     sshd.configure(&format!("Host {HOSTS}\n  HostName 127.0.0.1\n  Port {}\n", sshd.port()));

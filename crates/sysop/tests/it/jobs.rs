@@ -151,7 +151,7 @@ fn users_list_read_and_stop_jobs() {
     let world = World::with_openai(&server.url());
     let mut chat = world.start_with_input(&["chat", "--approve", "auto"]);
     chat.type_text("serve\n/jobs\n/jobs read 1\n/jobs stop 1\n");
-    chat.out.wait_for("the end of the job", |text| text.contains("job 1 ended: cancelled"));
+    chat.out.wait_for("the end of the job", |text| text.contains("job 1 ended: canceled"));
     chat.type_text("/jobs\n");
     chat.end_input();
     let run = chat.finish();

@@ -60,10 +60,7 @@ fn a_command_typed_on_a_remote_host_shows_host_and_result() {
         person.sees("REMOTE COMMAND").await;
         person.sees("by hand").await;
         person.sees("STATUS").await;
-        person.sees("host far").await;
-        person.sees("user root").await;
-        person.sees("model openai/test-model").await;
-        person.sees("exit code 3 · ").await;
+        person.sees("root@far · openai/test-model · exit code 3 · ").await;
         person.sees("›").await;
         person.types("\u{4}").await;
         person.leaves().await;
