@@ -29,9 +29,9 @@ import {
   stripInvisible,
 } from "../text/neutralize";
 import type { Finding } from "../wire";
+import { isShortcut, type PromptWriter, useLetters } from "./answer-keys";
 import { CommandText, groupedFindings, type PartFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
-import { isShortcut, type PromptWriter, useLetters } from "./letters";
 import { isUnknown, previewLine } from "./preview-line";
 import { ReadToEnd, scrollByKey } from "./ReadToEnd";
 import { ENTER_AFTER_MS, useSettled } from "./settled";

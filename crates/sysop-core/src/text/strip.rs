@@ -39,16 +39,16 @@ enum Returns {
         pending: bool,
     },
     /// The same, but of several states of a progress display only the last one stays.
-    Fold(HeldLines),
+    Fold(PendingLines),
 }
 
 /// Lines that end with a carriage return, and may be states of a progress display.
 #[derive(Debug, Clone, Default)]
-struct HeldLines {
+struct PendingLines {
     /// Line that ended with a carriage return, unless it was output.
-    ended: HeldLine,
+    ended: StyledLine,
     /// Line that has not ended.
-    current: HeldLine,
+    current: StyledLine,
     /// True if the first state of each line is output at once, and the later ones follow on lines of their own.
     is_live: bool,
     /// True if `ended` was output, and `current`.
@@ -57,7 +57,7 @@ struct HeldLines {
     returned: bool,
 }
 
-type HeldLine = Vec<(char, TextStyle)>;
+type StyledLine = Vec<(char, TextStyle)>;
 
 /// The style at the current position, and the style runs of the current chunk.
 #[derive(Debug, Clone, Default)]
@@ -74,18 +74,18 @@ impl Default for Stripper {
 
 impl Stripper {
     pub fn new() -> Self {
-        Self::of(Returns::Fold(HeldLines::default()), None)
+        Self::of(Returns::Fold(PendingLines::default()), None)
     }
 
     /// Creates a stripper that also collects the styles of the text.
     pub fn with_styles() -> Self {
-        Self::of(Returns::Fold(HeldLines::default()), Some(StyleCollector::default()))
+        Self::of(Returns::Fold(PendingLines::default()), Some(StyleCollector::default()))
     }
 
     /// Creates a stripper for output that a user watches: of a line that is not complete yet, it outputs the first state
     /// at once, because a program may wait for an answer there. So of a progress display two states stay.
     pub fn live() -> Self {
-        Self::of(Returns::Fold(HeldLines { is_live: true, ..HeldLines::default() }), None)
+        Self::of(Returns::Fold(PendingLines { is_live: true, ..PendingLines::default() }), None)
     }
 
     /// Creates a stripper that keeps every character, for [`strip_controls`](super::strip_controls).
@@ -247,7 +247,7 @@ impl PlainText {
     }
 }
 
-impl HeldLines {
+impl PendingLines {
     fn newest(&self) -> &[(char, TextStyle)] {
         if self.current.is_empty() { &self.ended } else { &self.current }
     }
