@@ -4,7 +4,7 @@
 //! or hide. For models, [`strip_controls`] removes the sequences that a terminal obeys, and keeps every character that
 //! the terminal would print. It never erases or overwrites text, so a file with carriage returns keeps all its lines.
 //!
-//! The output of programs goes through [`split_styles`] instead, which keeps only the last state of a progress display.
+//! The output of programs that a host runs goes through [`split_styles`] instead, which keeps only the last state of a progress display.
 //! Users and models get the same result.
 //!
 //! This module obeys no other sequence: it moves no cursor and sends no reply. [`StyleRuns`] can keep the colors.

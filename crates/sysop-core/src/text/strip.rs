@@ -49,6 +49,8 @@ struct PendingLines {
     ended: StyledLine,
     /// Line that has not ended.
     current: StyledLine,
+    /// True if `current` continues a long line whose start was output.
+    continues: bool,
     /// True if the first state of each line is output at once, and the later ones follow on lines of their own.
     is_live: bool,
     /// True if `ended` was output, and `current`.
@@ -186,7 +188,15 @@ impl PlainText {
     fn print(&mut self, sign: char, out: &mut String) {
         let look = self.painting.as_ref().map(|painting| painting.look).unwrap_or_default();
         let Returns::Fold(held) = &mut self.returns else { return out.push(sign) };
-        if std::mem::take(&mut held.returned) && !held.current.is_empty() {
+        let returned = std::mem::take(&mut held.returned);
+        if returned && std::mem::take(&mut held.continues) {
+            if !held.shown.1 {
+                append(&mut self.painting, &held.current, out);
+            }
+            out.push('\n');
+            held.current.clear();
+            held.shown.1 = false;
+        } else if returned && !held.current.is_empty() {
             if held.shown.1 {
                 out.push('\n');
             }
@@ -206,6 +216,9 @@ impl PlainText {
         }
         if held.current.len() >= LINE_CHARACTERS_MAX {
             self.flush(out);
+            if let Returns::Fold(held) = &mut self.returns {
+                held.continues = true;
+            }
         }
     }
 
@@ -221,6 +234,7 @@ impl PlainText {
     fn flush(&mut self, out: &mut String) {
         let Returns::Fold(held) = &mut self.returns else { return };
         held.returned = false;
+        held.continues = false;
         if held.current.is_empty() {
             std::mem::swap(&mut held.current, &mut held.ended);
             held.shown = (held.shown.1, held.shown.0);

@@ -154,6 +154,18 @@ fn a_live_output_shows_the_first_state_of_a_line_at_once() {
 }
 
 #[test]
+fn a_long_line_keeps_its_end_before_a_carriage_return() {
+    let long = "x".repeat(16 * 1024);
+    for end in ["", "12", "=="] {
+        let text = format!("{long}{end}\r34\r56");
+        assert_eq!(split_styles(&text).0, format!("{long}{end}\n56"));
+        let mut live = Stripper::live();
+        let shown = live.push(&text) + &live.finish();
+        assert!(shown.starts_with(&format!("{long}{end}\n")) && shown.ends_with("\n56"), "{end}");
+    }
+}
+
+#[test]
 fn a_carriage_return_hides_no_words() {
     for (text, plain) in [
         ("a\r\nb\r\r\nc", "a\nb\nc"),
