@@ -17,7 +17,9 @@ pub use sysop_shell::{
 
 pub use self::fence::{Fence, SandboxMode, SandboxOptions};
 pub use self::rules::{CommandPattern, Rule, RuleAction, glob_matches, literal_glob};
-pub use self::targets::{TARGETS_MAX, command_targets, reads_only_plain_files, reads_with_git, targets_of};
+pub use self::targets::{
+    TARGETS_MAX, command_targets, reading_needs_no_approval, reads_with_git, targets_of,
+};
 use crate::catalog::REMEMBER_TOOL;
 use crate::message::ToolCall;
 use crate::tool::{ToolEffect, ToolSpec};

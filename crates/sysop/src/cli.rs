@@ -457,7 +457,7 @@ pub(crate) struct GuardArguments {
 /// `sysop undo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UndoArguments {
-    /// Session id or id prefix [default: the most recent session of this host, if possible of this directory]
+    /// Session id or id prefix [default: the most recent session, if possible of this host and directory]
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: Option<String>,
     /// Number of the tool call in the session [default: the last one that can be undone]

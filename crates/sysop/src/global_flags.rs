@@ -41,7 +41,7 @@ pub(crate) struct GlobalFlags {
     /// Path to the config file
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Resume the most recent session of this host, if possible of this directory
+    /// Resume the most recent session, if possible of this host and directory
     #[arg(short = 'c', long = "continue", global = true, conflicts_with = "resume")]
     pub(crate) resume_latest: bool,
     /// Resume a session, by id or id prefix [default: as with --continue]
@@ -58,7 +58,7 @@ pub(crate) struct GlobalFlags {
     /// Increase verbosity: show the output of calls in `exec` (-vv for debug output)
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
-    /// Print errors only
+    /// Print only the answer, errors, questions, and what was not done
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// Pause when the session has cost this much [US dollars]

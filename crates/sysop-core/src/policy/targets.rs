@@ -108,8 +108,8 @@ pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Ri
     risk
 }
 
-/// Returns true if a tool that only read the files of this call would need no approval.
-pub fn reads_only_plain_files(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> bool {
+/// Returns true if reading the files of this call would need no approval.
+pub fn reading_needs_no_approval(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> bool {
     let mut read = survey.clone();
     read.targets.iter_mut().for_each(|resolved| resolved.target.access = Access::Read);
     targets_of(spec, call, survey).into_iter().all(|target| {

@@ -15,7 +15,7 @@ use crate::message::ToolCall;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
-    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for, reads_only_plain_files,
+    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for, reading_needs_no_approval,
     refusal_for_people,
 };
 use crate::tool::{ToolEffect, ToolSpec};
@@ -283,7 +283,7 @@ impl Session {
         }
         let why = survey.certain_failure.clone()?;
         let spec = self.offered_tools().named(&call.name)?;
-        reads_only_plain_files(spec, call, survey).then_some(why)
+        reading_needs_no_approval(spec, call, survey).then_some(why)
     }
 
     /// Assesses a command from its text alone, without a survey of its host.

@@ -226,6 +226,12 @@ async fn continuing_prefers_the_newest_session_of_the_same_directory_and_stays_o
         )
     );
     assert_eq!(title_of(&store, &SessionId::new("0198-aaaa-1111")).await.unwrap(), "tidy up");
+    let now = 100 * 24 * HOUR_MS;
+    let store = MemoryStore::new();
+    keep(&store, "0198-cccc-1111", now, vec![opened("db-1", "/srv"), turn(1, "look")]).await;
+    assert_eq!(most_recent_in(&store, "local", "/srv").await.unwrap().as_str(), "0198-cccc-1111");
+    keep(&store, "0198-cccc-2222", now - HOUR_MS, vec![opened("local", "/home"), turn(1, "look")]).await;
+    assert_eq!(most_recent_in(&store, "local", "/srv").await.unwrap().as_str(), "0198-cccc-2222");
     let error = most_recent_in(&MemoryStore::new(), "local", root).await.unwrap_err();
     assert_eq!(error.exit_code(), 2);
 }
