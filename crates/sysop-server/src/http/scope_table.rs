@@ -25,7 +25,8 @@ fn the_table_of_scopes_matches_the_routes() {
         let kind = route.doc.body.as_ref().and_then(Content::message_kind);
         let needed = match (kind, route.scope) {
             (Some(kind), Scope::Answer | Scope::Operate) => {
-                messages.iter().find(|row| row[0] == format!("`{kind}`")).unwrap()[1].clone()
+                let row = messages.iter().find(|row| row[0] == format!("`{kind}`"));
+                row.unwrap_or_else(|| panic!("the page lists no message {kind}"))[1].clone()
             }
             (None, Scope::Operate) => "`operate`".to_owned(),
             (None, Scope::Read) => "`read`".to_owned(),
@@ -45,9 +46,11 @@ fn the_table_of_scopes_matches_the_routes() {
 #[test]
 fn the_table_of_messages_says_what_each_needs() {
     let shortest = |kind: &str| match kind {
-        "user.message" => r#","content":"x""#,
+        "user.message" | "prompt.withdraw" => r#","content":"x""#,
         "tool.result" | "tool.output" => r#","toolCallId":"c","output":"x","content":"x""#,
         "approval.decision" => r#","toolCallId":"c","decision":"allow""#,
+        "approval.preview" => r#","toolCallId":"c","command":"x""#,
+        "job.stop" => r#","jobId":1"#,
         "question.answer" => r#","id":1,"answer":"x""#,
         "direct" => r#","command":"ls""#,
         "configure" => r#","mode":"chat""#,
