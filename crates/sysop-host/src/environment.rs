@@ -164,18 +164,22 @@ pub(crate) struct CommandEnvironment {
     pub(crate) variables: Environment,
     /// `variables`, converted for `posix_spawn`.
     pub(crate) entries: Arc<[CString]>,
+    /// Path of the shell that runs commands.
+    pub(crate) shell: CString,
 }
 
 impl CommandEnvironment {
     /// Returns the environment with these variables. The sessions of a process share it, because copies
-    /// would be a quarter of the memory of a server's idle session.
+    /// would be a quarter of the memory of a server's idle session, and the shell is searched once.
     pub(crate) fn of(variables: Environment) -> Arc<Self> {
         static LAST: Mutex<Weak<CommandEnvironment>> = Mutex::new(Weak::new());
         let mut last = LAST.lock();
         if let Some(same) = last.upgrade().filter(|shared| shared.variables == variables) {
             return same;
         }
-        let made = Arc::new(Self { entries: variables.entries().into(), variables });
+        let shell = ["bash", "sh"].iter().find_map(|name| variables.program(name));
+        let shell = shell.unwrap_or_else(|| c"/bin/sh".into());
+        let made = Arc::new(Self { entries: variables.entries().into(), shell, variables });
         *last = Arc::downgrade(&made);
         made
     }

@@ -81,8 +81,7 @@ impl LocalMachine {
         let given = std::path::absolute(root).map_err(no_root)?;
         let environment = Environment::scrubbed(std::env::vars_os(), scrub, secrets);
         let environment = CommandEnvironment::of(environment);
-        let shell = ["bash", "sh"].iter().find_map(|name| environment.variables.program(name));
-        let shell = shell.unwrap_or_else(|| c"/bin/sh".into());
+        let shell = environment.shell.clone();
         let folder =
             CString::new(root_path.as_os_str().as_bytes()).expect("an opened path contains no NUL byte");
         Ok(Self {
