@@ -11,7 +11,7 @@ use super::{Entry, PlannedEffect, PreviewPlan, ProbeResult, View};
 const SUMMARY_LINES_MAX: usize = 2;
 /// Maximum number of lines of a summary in which every line is about a dangerous command.
 const DANGEROUS_LINES_MAX: usize = 4;
-const DIFF_LINES_MAX: usize = 20;
+const DIFF_LINES_MAX: usize = 200;
 const LINE_CHARS_MAX: usize = 200;
 
 impl PreviewPlan {
@@ -283,4 +283,18 @@ fn groups_in_lines(groups: Vec<Vec<LinePart>>) -> Vec<Vec<LinePart>> {
         end_with(Some(&mut second), &format!("; {}", report::counted(others as u64, "other result")));
     }
     first.into_iter().chain([second]).filter(|line| !line.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut_diff;
+
+    #[test]
+    fn a_diff_is_shown_whole_up_to_200_lines() {
+        let lines = |count: usize| (0..count).map(|number| format!("+{number}")).collect::<Vec<_>>();
+        assert_eq!(cut_diff(&lines(200)), lines(200));
+        let cut = cut_diff(&lines(201));
+        assert_eq!(cut.len(), 200);
+        assert_eq!(cut[199], "… 2 more lines");
+    }
 }

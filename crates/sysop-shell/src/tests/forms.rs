@@ -695,6 +695,11 @@ fn a_process_id_at_the_end_of_a_word_is_an_unknown_value() {
         ("echo a$$\t&& ls", "echo a$$; ls"),
         ("echo x > /etc/cron.d/a$$ && ls", "echo x > /etc/cron.d/a$$; ls"),
         ("sh -c 'rm -r /tmp/x$$ y'", "sh -c 'rm -r /tmp/x$$;' y"),
+        ("touch /tmp/f.$$", "touch /tmp/f.$$;"),
+        ("cat f.$$", "cat f.$$;"),
+        ("cat f.$$|wc -l", "cat f.$$; wc -l"),
+        ("(touch a.$$)", "(touch a.$$;)"),
+        ("cat a.$$>b", "cat a.$$ >b"),
     ] {
         let (found, expected) = (class_of(command), class_of(same));
         assert_eq!(found.0, expected.0, "{command}: {}, {same}: {}", found.1, expected.1);
@@ -706,6 +711,9 @@ fn a_process_id_at_the_end_of_a_word_is_an_unknown_value() {
         "echo a$$ ; rm -rf /",
         "echo a$$ `rm -rf /`",
         "rm -rf a$$ /",
+        "rm -rf /$$",
+        "echo a$$&rm -rf /",
+        "echo \"a$$\"; rm -rf /",
         "echo \\$$ && rm -rf /",
         "echo '$$ ' && rm -rf /",
         "echo $'$$ ' && rm -rf /",
