@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs sysop from a release archive, after checking the archive's SHA-256 sum, and its signature if minisign is there.
-# Nothing is changed before both fit. Needs sh, tar, gzip, sha256sum, and curl or wget for a download.
+# Installs sysop from a release archive, after checking the archive's SHA-256 sum, and with --key the signature, too.
+# Nothing is changed before both are right. Needs sh, tar, gzip, sha256sum, and curl or wget for a download.
 set -eu
 
 RELEASES=https://github.com/sysop/sysop/releases
@@ -79,7 +79,7 @@ fi
 if [ -n "$key" ]; then
     if command -v minisign >/dev/null && [ -e "$work/SHA256SUMS.minisig" ]; then
         minisign -V -q -P "$key" -m "$work/SHA256SUMS" >/dev/null || fail 'the signature of SHA256SUMS is wrong'
-        echo 'The signature fits.'
+        echo 'Signature OK.'
     elif [ -n "$required" ]; then
         fail 'the signature cannot be checked' 'install minisign, and use a release with SHA256SUMS.minisig'
     fi

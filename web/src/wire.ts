@@ -38,6 +38,24 @@ export type AutoLeft = {
   hosts?: Array<string>;
 };
 
+/** Limits of each turn and of the whole session, from the config and flags. */
+export type Budget = {
+  /** Limits of each turn. */
+  turn: BudgetLimits;
+  /** Limits of the whole session. */
+  session: BudgetLimits;
+};
+
+/** Limits of a turn, a session or a day; `None` for no limit. */
+export type BudgetLimits = {
+  /** Maximum cost in US dollars. */
+  cost?: number;
+  /** Maximum number of tokens, input and output together. */
+  tokens?: number;
+  /** Maximum time in which turns are active. */
+  minutes?: number;
+};
+
 /** Identifies a tool call; unique within a session, whatever id the model sent. */
 export type CallId = string;
 
@@ -470,7 +488,7 @@ export type Grant =
       command: string;
     };
   }
-  /** Any plain command of this program and subcommand. */
+  /** Any plain command of this program and subcommand, run in the same directory. None of its words names a path outside that directory. */
   | {
     program: {
       /** As in `git`. */
@@ -769,6 +787,8 @@ export type ServerMessage =
     mode?: Mode;
     /** Reasoning effort of the next step. */
     effort?: Effort;
+    /** Limits of cost, tokens and minutes that were set; the others stay. */
+    budget?: Budget;
     /** Tools of a client; an empty set withdraws them. */
     lent?: ClientToolSet;
     /** True if rules of the server's config were added. */
@@ -1007,7 +1027,7 @@ export type ServerMessage =
     findings?: Array<Finding>;
     /** Calls that the decision `allow_session` would allow for the rest of the session. */
     covers: Grant;
-    /** Effects found by a probe that only reads: at most 2 lines of summary, then at most 20 lines of diff. */
+    /** Effects found by a probe that only reads: at most 2 lines of summary, then at most 200 lines of diff. */
     preview?: Array<string>;
     /** Time limit of the guard under which the call would run; omitted if it would run without a guard. */
     guarded?: GuardTimeout;

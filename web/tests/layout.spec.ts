@@ -35,6 +35,33 @@ test("the button that stops a job stays in view beside a long command", async ({
   await expect(person.conversation).toContainText("job 1 ended: canceled");
 });
 
+test("on a phone, a long queued prompt can be taken back, and no mere icon repeats the last one", async ({
+  page,
+  serve,
+}) => {
+  await page.setViewportSize(PHONE);
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: { "wait for it": [call("bash", { command: "until [ -e go ]; do sleep 0.05; done" })] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("wait for it");
+  await expect(person.conversation).toContainText("running until");
+  const long = "then restart web1 and look at all of its logs since yesterday evening";
+  await person.says(long);
+  const queued = page.getByRole("list", { name: "Queued prompts" });
+  await fits(page, queued.getByRole("button", { name: "Edit" }));
+  await queued.getByRole("button", { name: "Edit" }).click();
+  await expect(queued).toHaveCount(0);
+  await expect(person.prompt).toHaveValue(long);
+  await person.button(/Stop/).click();
+  await expect(person.button("New chat")).toBeVisible();
+  const retry = person.button("Retry without history");
+  await expect(retry).toBeHidden();
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await expect(retry).toBeVisible();
+});
+
 test("a long path in a table stays within its cell", async ({ page, serve }) => {
   const path = `/srv/${"a-directory/".repeat(4)}configuration.toml`;
   const table = `| file | size |\n| --- | --- |\n| \`${path}\` | 1 KiB |\n| short words stay whole | 2 KiB |`;

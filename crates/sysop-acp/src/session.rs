@@ -318,6 +318,7 @@ impl SessionTask {
                 }
                 ConfigChange::Mode(_)
                 | ConfigChange::Effort(_)
+                | ConfigChange::Budget(_)
                 | ConfigChange::Revoke(_)
                 | ConfigChange::Rules { .. }
                 | ConfigChange::ClientTools(_) => return,

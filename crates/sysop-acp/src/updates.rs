@@ -316,7 +316,7 @@ fn plan(items: &[TodoItem]) -> Value {
 /// Returns the message about a paused turn.
 fn paused(reason: PauseReason, detail: Option<&str>) -> String {
     let why = match (reason, detail) {
-        (PauseReason::Budget, Some(detail)) => format!("the budget is spent: {detail}"),
+        (PauseReason::Budget, Some(detail)) => detail.to_owned(),
         (PauseReason::Budget, None) => "the budget is spent".to_owned(),
         (PauseReason::Loop, _) => "the model repeated the same call 3 times".to_owned(),
         (PauseReason::Interrupted, _) => {

@@ -133,7 +133,7 @@ fn exact_time(seconds: u64) -> String {
     }
 }
 
-fn exact_cost(cost: f64) -> String {
+pub(crate) fn exact_cost(cost: f64) -> String {
     let short = format!("{cost:.2}");
     if short.parse() == Ok(cost) { format!("${short}") } else { format!("${cost}") }
 }

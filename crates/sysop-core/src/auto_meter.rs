@@ -73,6 +73,7 @@ impl AutoMeter {
             ConfigChange::Auto(bounds) => self.progress = Some(AutoProgress::new(bounds.clone())),
             ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
+            | ConfigChange::Budget(_)
             | ConfigChange::Revoke(_)
             | ConfigChange::Rules { .. }
             | ConfigChange::ClientTools(_) => {}

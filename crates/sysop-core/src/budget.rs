@@ -12,15 +12,24 @@ pub(crate) const MINUTE_MS: u64 = 60_000;
 
 /// Limits of each turn and of the whole session, from the config and flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Budget {
+    /// Limits of each turn.
     pub turn: BudgetLimits,
+    /// Limits of the whole session.
     pub session: BudgetLimits,
 }
 
 impl Budget {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns this budget with the limits that `newer` sets. The other limits stay.
+    #[must_use]
+    pub fn updated(self, newer: Self) -> Self {
+        Self { turn: self.turn.updated(newer.turn), session: self.session.updated(newer.session) }
     }
 
     /// Returns true if the cost of a turn or of the session is limited. Such a limit requires the model's price.
@@ -31,6 +40,7 @@ impl Budget {
 
 /// Limits of a turn, a session or a day; `None` for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BudgetLimits {
     /// Maximum cost in US dollars.
@@ -47,6 +57,14 @@ pub struct BudgetLimits {
 impl BudgetLimits {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    fn updated(self, newer: Self) -> Self {
+        Self {
+            cost: newer.cost.or(self.cost),
+            tokens: newer.tokens.or(self.tokens),
+            minutes: newer.minutes.or(self.minutes),
+        }
     }
 
     /// Returns the maximum time in milliseconds.

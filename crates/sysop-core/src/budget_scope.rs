@@ -1,6 +1,9 @@
 //! Decides if a budget is spent or nearly spent, and formats the sentences about it.
 
-use crate::budget::{BudgetLimits, MINUTE_MS, Spending};
+use std::fmt;
+
+use crate::auto_bounds::exact_cost;
+use crate::budget::{Budget, BudgetLimits, MINUTE_MS, Spending};
 use crate::ui_text;
 
 /// Share of a budget at which the user is warned.
@@ -22,6 +25,15 @@ impl BudgetScope {
         if let Some(limit) = limits.tokens
             && spent.tokens + next.tokens > limit
         {
+            if spent.tokens == 0 {
+                let owner = self.owner();
+                // Exact, because rounded numbers could look like enough.
+                return Some(format!(
+                    "the {owner}'s budget is too small: the next call needs about {} tokens, but only {limit} are left\
+                     {advice}",
+                    next.tokens
+                ));
+            }
             let [used, limit, next] = [spent.tokens, limit, next.tokens].map(ui_text::tokens);
             return Some(format!(
                 "{subject} used {used} of {limit} tokens, and the next call takes about {next}{advice}"
@@ -32,13 +44,20 @@ impl BudgetScope {
         }
         let limit = limits.cost?;
         if spent.unpriced || next.unpriced {
-            let (model, owner) = match self {
-                Self::Turn => ("the model", "the turn"),
-                Self::Session => ("the model", "the session"),
-                Self::Day => ("a model", "the day"),
+            let model = match self {
+                Self::Turn | Self::Session => "the model",
+                Self::Day => "a model",
             };
+            let owner = self.owner();
             return Some(format!(
-                "the price of {model} is unknown, so {owner}'s limit of ${limit} cannot be checked{advice}"
+                "the price of {model} is unknown, so the {owner}'s limit of ${limit} cannot be checked{advice}"
+            ));
+        }
+        if spent.cost == 0.0 && next.cost > limit {
+            let (owner, cost, limit) = (self.owner(), next.cost, exact_cost(limit));
+            return Some(format!(
+                "the {owner}'s budget is too small: the next call costs about ${cost:.4}, but only {limit} is left\
+                 {advice}"
             ));
         }
         (spent.cost + next.cost > limit).then(|| {
@@ -51,20 +70,23 @@ impl BudgetScope {
 
     /// Returns a sentence if the time limit is reached, otherwise `None`.
     pub fn time_spent(self, limits: &BudgetLimits, spent: &Spending) -> Option<String> {
-        let minutes = limits.minutes.filter(|_| limits.time_ms() <= Some(spent.time_ms))?;
-        let unit = if minutes == 1 { "minute" } else { "minutes" };
-        Some(format!("{} run for {minutes} {unit}{}", self.subject(), self.advice()))
+        let limit = limits.minutes.filter(|_| limits.time_ms() <= Some(spent.time_ms))?;
+        Some(format!("{} run for {}{}", self.subject(), minutes(limit), self.advice()))
     }
 
     /// Returns a line that warns the user of a nearly spent budget. Names the limit that is closest to being reached.
     pub fn warning(self, limits: &BudgetLimits, spent: &Spending) -> Option<String> {
         let (share, words) = limits.shares(spent).max_by(|one, other| one.0.total_cmp(&other.0))?;
-        let owner = match self {
+        let owner = self.owner();
+        Some(format!("{:.0}% of the {owner}'s budget is used: {words}", (share * 100.0).floor()))
+    }
+
+    fn owner(self) -> &'static str {
+        match self {
             Self::Turn => "turn",
             Self::Session => "session",
             Self::Day => "day",
-        };
-        Some(format!("{:.0}% of the {owner}'s budget is used: {words}", (share * 100.0).floor()))
+        }
     }
 
     fn subject(self) -> &'static str {
@@ -81,6 +103,30 @@ impl BudgetScope {
             Self::Day => "; raise [budget] day in the config, or continue tomorrow",
         }
     }
+}
+
+/// The limits that are set: `session $0.50, 200 k tokens; turn 20 minutes`.
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scopes = [("session", self.session), ("turn", self.turn)];
+        let limited = scopes.into_iter().filter(|(_, limits)| !limits.is_empty());
+        let parts: Vec<_> = limited.map(|(scope, limits)| format!("{scope} {limits}")).collect();
+        f.write_str(&parts.join("; "))
+    }
+}
+
+impl fmt::Display for BudgetLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cost = self.cost.map(exact_cost);
+        let tokens = self.tokens.map(|limit| format!("{} tokens", ui_text::tokens(limit)));
+        let minutes = self.minutes.map(minutes);
+        let parts: Vec<_> = [cost, tokens, minutes].into_iter().flatten().collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+fn minutes(count: u32) -> String {
+    format!("{count} {}", if count == 1 { "minute" } else { "minutes" })
 }
 
 impl BudgetLimits {
@@ -109,7 +155,7 @@ impl BudgetLimits {
 #[cfg(test)]
 mod tests {
     use super::BudgetScope;
-    use crate::budget::{BudgetLimits, Spending};
+    use crate::budget::{Budget, BudgetLimits, Spending};
     use crate::message::Usage;
     use crate::model_table::ModelPrice;
 
@@ -131,6 +177,34 @@ mod tests {
             "all sessions today have used 9000 of 10 k tokens, and the next call takes about 2000; raise [budget] \
              day in the config, or continue tomorrow"
         );
+    }
+
+    #[test]
+    fn a_limit_below_the_first_call_is_too_small_and_not_spent() {
+        let limits = BudgetLimits { tokens: Some(100), ..LIMITS };
+        let stop = BudgetScope::Session.exceeded(&limits, &Spending::default(), &tokens(1_374));
+        assert_eq!(
+            stop.as_deref(),
+            Some(
+                "the session's budget is too small: the next call needs about 1374 tokens, but only 100 are left"
+            )
+        );
+        let limits = BudgetLimits { cost: Some(0.001), ..LIMITS };
+        let next = Spending { cost: 0.0123, ..tokens(1_374) };
+        let stop = BudgetScope::Turn.exceeded(&limits, &Spending::default(), &next);
+        assert_eq!(
+            stop.as_deref(),
+            Some(
+                "the turn's budget is too small: the next call costs about $0.0123, but only $0.001 is left"
+            )
+        );
+    }
+
+    #[test]
+    fn a_budget_names_the_limits_that_are_set() {
+        let session = BudgetLimits { cost: Some(0.5), tokens: Some(200_000), minutes: None };
+        let budget = Budget { session, turn: BudgetLimits { minutes: Some(1), ..LIMITS } };
+        assert_eq!(budget.to_string(), "session $0.50, 200 k tokens; turn 1 minute");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::ApprovalTerms;
 use crate::auto_bounds::AutoBounds;
+use crate::budget::Budget;
 use crate::compaction::Compaction;
 use crate::effort::Effort;
 use crate::guard::{GuardEnd, GuardReport, GuardTimeout};
@@ -232,6 +233,8 @@ pub enum ConfigChange {
     Mode(Mode),
     /// Reasoning effort of the next step.
     Effort(Effort),
+    /// Sets these limits; the others stay. Only the process that runs the session may do this.
+    Budget(Budget),
     /// Revokes these grants, which a user gave for the session.
     Revoke(Vec<Grant>),
     /// Adds rules to the existing ones, and optionally replaces the policy options.

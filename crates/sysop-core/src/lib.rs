@@ -27,6 +27,7 @@ pub mod job;
 pub mod key_stroke;
 pub mod ledger;
 pub mod message;
+pub mod missed_hosts;
 pub mod mode;
 pub mod model_limits;
 pub mod model_progress;

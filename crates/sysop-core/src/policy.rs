@@ -343,7 +343,7 @@ impl Policy {
         let analysis = shell::analyze(command, survey);
         let risk = self.judge(command, &analysis);
         let covers = if risk.class <= RiskClass::Changes {
-            shell::grant_for(command, &analysis)
+            shell::grant_for(command, &analysis, survey)
         } else {
             Grant::Exact { command: command.to_owned() }
         };
@@ -354,7 +354,7 @@ impl Policy {
             && grants.iter().any(|grant| match grant {
                 Grant::Exact { command: exact } => exact == command,
                 Grant::Program { .. } => {
-                    risk.class <= RiskClass::Changes && shell::covers(grant, command, &analysis)
+                    risk.class <= RiskClass::Changes && shell::covers(grant, command, &analysis, survey)
                 }
                 Grant::Tool { .. } => false,
             });
@@ -442,7 +442,8 @@ pub const READ_ONLY_REFUSAL: &str = "denied: this session is read-only (approve 
      recorded as a step of your plan: keep investigating, and end with the steps that you propose";
 
 /// Beginnings of the parts of refusals that tell the model what to do.
-const ADVICE_TO_MODEL: [&str; 2] = [". The call was recorded as a step of your plan:", NO_WORKAROUND];
+const ADVICE_TO_MODEL: [&str; 2] =
+    ["; nothing ran. The call was recorded as a step of your plan:", NO_WORKAROUND];
 
 const NO_WORKAROUND: &str = "; do not try to work around it";
 

@@ -499,6 +499,7 @@ impl Session {
             ConfigChange::Auto(bounds) => return self.on_auto(out, bounds.clone()),
             ConfigChange::Mode(mode) => *mode == self.state.mode,
             ConfigChange::Effort(effort) => spec.effort == Some(*effort),
+            ConfigChange::Budget(limits) => spec.budget.updated(*limits) == spec.budget,
             ConfigChange::Revoke(grants) => {
                 !self.state.grants.iter().any(|granted| grants.contains(&granted.grant))
             }
@@ -520,10 +521,15 @@ impl Session {
             | ConfigChange::Auto(_)
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
+            | ConfigChange::Budget(_)
             | ConfigChange::Revoke(_)
             | ConfigChange::Rules { .. } => None,
         };
+        let limits_time = matches!(change, ConfigChange::Budget(_)) && self.state.phase != Phase::Idle;
         self.emit(out, Event::configured(change));
+        if limits_time {
+            self.set_turn_timer(out);
+        }
         self.review_again(out);
         if let Some(call) = elsewhere {
             // The call that the user saw is not the one that would run.

@@ -35,6 +35,7 @@ use crate::event::{ConfigChange, Decision, Delta, Event, Logged, Origin, PauseRe
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::image::prompt_for_display;
 use crate::message::{Reply, ToolCall, Usage};
+use crate::missed_hosts::MissedHosts;
 use crate::outcome::{Outcome, Status};
 use crate::policy::refusal_for_people;
 use crate::question::Question;
@@ -71,8 +72,9 @@ pub use participants::{LOCAL_FRONT_ENDS, Participants};
 pub use pending::PauseDelay;
 pub use preparation::CallPreparation;
 use resources::Resources;
-use sentence::change_sentence;
-pub use sentence::{call_summary, client_tools_sentence, terminal_input_sentence};
+pub use sentence::{
+    call_summary, change_sentence, client_tools_sentence, rules_sentence, terminal_input_sentence,
+};
 pub use session_info::{SessionInfo, approval_label};
 
 /// Maximum number of live-only items; the oldest are dropped first.
@@ -134,6 +136,7 @@ struct CurrentTurn {
     origin: Origin,
     /// The user who sent the turn's prompt or call to a server.
     asked_by: Option<String>,
+    missed_hosts: MissedHosts,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -313,6 +316,7 @@ impl Transcript {
             Event::Decided { call, decision, by } => self.decided(call, decision, by),
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
             Event::ToolFinished { call, outcome } => {
+                self.turn.missed_hosts.note_outcome(outcome);
                 self.tool_finished(call, outcome);
                 self.note_changes(outcome);
             }
@@ -474,6 +478,7 @@ impl Transcript {
     }
 
     fn tool_started(&mut self, call: &ToolCall, origin: Origin) {
+        self.turn.missed_hosts.note_start();
         self.facts.iter_mut().for_each(|facts| facts.auto.count_call(origin));
         if self.completes(&call.name) {
             self.phase = SessionPhase::Running { call: call.id.clone() };

@@ -174,7 +174,10 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     let mut words = match outcome.running_program() {
         Some(RunningProgram::WaitsForInput) => "still running; it waits for input".to_owned(),
         Some(RunningProgram::FullScreen) => "still running in the terminal".to_owned(),
-        None => status_summary(outcome.status),
+        None => match outcome.job {
+            Some(job) => format!("running in the background as job {job} (see /jobs)"),
+            None => status_summary(outcome.status),
+        },
     };
     if let Some(code) = outcome.exit_code {
         words.push_str(&format!(", exit code {code}"));
@@ -195,7 +198,8 @@ pub fn not_run_text(outcome: &Outcome) -> String {
         return outcome_summary(outcome);
     }
     let why = refusal_for_people(outcome.output.trim());
-    safe(&format!("not run: {}", why.strip_prefix("not run: ").unwrap_or(why)))
+    let why = ["not run: ", "denied: "].iter().find_map(|prefix| why.strip_prefix(prefix)).unwrap_or(why);
+    safe(&format!("not run: {why}"))
 }
 
 /// Says that a request failed and is tried again. `attempt` is the number of the next attempt, `wait` the time until
@@ -445,10 +449,10 @@ pub fn covers(grant: &Grant) -> String {
     match grant {
         Grant::Exact { .. } => "this exact command in this directory".to_owned(),
         Grant::Program { program, subcommand: Some(subcommand) } => {
-            safe(&format!("any simple `{program} {subcommand} …` in this directory"))
+            safe(&format!("any simple `{program} {subcommand} …`, run in this directory"))
         }
         Grant::Program { program, subcommand: None } => {
-            safe(&format!("any simple `{program} …` in this directory"))
+            safe(&format!("any simple `{program} …` that stays below this directory"))
         }
         Grant::Tool { name } => safe(&format!("any {name} call here, except on protected files")),
     }
@@ -526,7 +530,7 @@ pub fn origin_phrase(origin: Origin, tool: &str, asked_by: Option<&str>) -> Opti
     match origin {
         Origin::Model => None,
         Origin::User if tool == UNDO_TOOL => {
-            Some(format!("asked for by {}", neutralize_line(asked_by.unwrap_or("a user"))))
+            Some(format!("requested by {}", neutralize_line(asked_by.unwrap_or("a user"))))
         }
         Origin::User => Some(by("typed", "")),
         Origin::Routine => Some(by("from a routine", ", started")),
@@ -536,13 +540,15 @@ pub fn origin_phrase(origin: Origin, tool: &str, asked_by: Option<&str>) -> Opti
 }
 
 /// Returns a summary of the decision on a call. Names the user who decided, unless that is `own`, the user of
-/// this front end. `None` if the call is still waiting, or if the policy allowed it.
+/// this front end. `None` if the call is still waiting, or if the policy decided.
 pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
     let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
     match &plan.state {
         // The outcome of a call that did not run has the reason.
-        ProposalState::Waiting | ProposalState::NotRun => None,
+        ProposalState::Waiting
+        | ProposalState::NotRun
+        | ProposalState::Rejected { by: Decider::Policy, .. } => None,
         ProposalState::Allowed { by: Decider::Policy, .. } => None,
         ProposalState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Once } => {
             Some(format!("allowed{}{edited}", name(by)))
@@ -556,16 +562,40 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
         {
             None
         }
-        ProposalState::Rejected { by, reason } => {
-            let by = match by {
-                Decider::Policy => "the policy",
-                Decider::Person(by) => by,
-            };
+        ProposalState::Rejected { by: Decider::Person(by), reason } => {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             Some(format!("rejected{}{why}", name(by)))
         }
     }
 }
+
+/// Reason why a call that a user typed does not run, and what to do about it.
+pub const PROPOSAL_WAITS: &str = "a proposal is waiting; answer it first";
+
+/// As [`PROPOSAL_WAITS`], while a turn runs.
+pub const TURN_RUNS: &str = "a turn is running; wait for it, or stop it";
+
+/// Says why a call that a user typed would not run now. `None` if it would. `stop` names the key that stops the turn.
+pub fn typed_call_refusal(transcript: &Transcript, stop: &str) -> Option<String> {
+    let is_paused = || transcript.work_before_pause().is_none();
+    match transcript.phase() {
+        SessionPhase::Idle => None,
+        SessionPhase::Paused { .. } if is_paused() => None,
+        SessionPhase::AwaitingApproval { .. } => Some(format!("not run: {PROPOSAL_WAITS}")),
+        SessionPhase::Thinking { .. } | SessionPhase::Running { .. } | SessionPhase::Paused { .. } => {
+            Some(turn_runs(stop))
+        }
+        SessionPhase::Stopping => Some("not run: the turn is being stopped; wait for its end".to_owned()),
+    }
+}
+
+/// Says that a call that a user typed does not run, because a turn runs. `stop` names the key that stops the turn.
+pub fn turn_runs(stop: &str) -> String {
+    format!("not run: {TURN_RUNS} with {stop}")
+}
+
+/// Answer to `/compact` while a turn is running.
+pub const COMPACTS_LATER: &str = "the context will be compacted after this step";
 
 /// Formats an error as programs print it: a line `error: …` and, if the text contains a hint, a line `hint: …`.
 pub fn error_lines(text: &str) -> String {
@@ -646,9 +676,21 @@ fn safe(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, error_lines, grouped, host_groups, not_run_text, outcome_summary, split_hint};
+    use super::{
+        counted, covers, error_lines, grouped, host_groups, not_run_text, outcome_summary, split_hint,
+    };
     use crate::outcome::{FULL_SCREEN_RUNS, HostOutcome, Outcome, Status, WAITS_FOR_ANSWER};
-    use crate::policy::READ_ONLY_REFUSAL;
+    use crate::policy::{Grant, READ_ONLY_REFUSAL};
+
+    #[test]
+    fn a_grant_promises_no_bound_that_its_program_does_not_have() {
+        let program = |program: &str, subcommand: Option<&str>| {
+            covers(&Grant::Program { program: program.into(), subcommand: subcommand.map(str::to_owned) })
+        };
+        assert_eq!(program("touch", None), "any simple `touch …` that stays below this directory");
+        let restart = program("systemctl", Some("restart"));
+        assert_eq!(restart, "any simple `systemctl restart …`, run in this directory");
+    }
 
     #[test]
     fn a_program_that_still_runs_in_the_terminal_is_no_lost_connection() {
@@ -666,7 +708,7 @@ mod tests {
     #[test]
     fn people_do_not_see_advice_for_the_model() {
         let text = |output: &str| not_run_text(&Outcome::new(Status::Rejected, output));
-        let expected = "not run: denied: this session is read-only (approve = never); nothing ran";
+        let expected = "not run: this session is read-only (approve = never)";
         assert_eq!(text(READ_ONLY_REFUSAL), expected);
         let rule = "denied by the rule `x`; do not try to work around it";
         assert_eq!(text(rule), "not run: denied by the rule `x`");

@@ -42,7 +42,7 @@ pub fn undo_summary(call: &ToolCall) -> Option<String> {
     };
     let what = match arguments.get("step").and_then(serde_json::Value::as_u64) {
         Some(step) => format!("undo call {step}"),
-        None => "undo the last change of files".to_owned(),
+        None => "undo the last file change".to_owned(),
     };
     let changes = arguments.get("changes").and_then(serde_json::Value::as_array).into_iter().flatten();
     let paths = changes.filter_map(|change| change.get("path").and_then(serde_json::Value::as_str));
@@ -107,7 +107,7 @@ mod tests {
         };
         let files = |paths: &[&str]| paths.iter().map(|path| json!({ "path": path })).collect::<Vec<_>>();
         let two = files(&["etc/a.conf", "b\n.txt", "etc/a.conf"]);
-        assert_eq!(summary(json!({ "changes": two })), "undo the last change of files: etc/a.conf, b\\n.txt");
+        assert_eq!(summary(json!({ "changes": two })), "undo the last file change: etc/a.conf, b\\n.txt");
         let five = files(&["a", "b", "c", "d", "e"]);
         assert_eq!(summary(json!({ "step": 3, "changes": five })), "undo call 3: a, b, c and 2 more");
         assert_eq!(summary(json!({ "step": 2, "records": [] })), "undo call 2");

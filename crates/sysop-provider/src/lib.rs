@@ -81,4 +81,4 @@ pub use settings::{
     SILENCE_MAX, SettingSources, VertexSettings,
 };
 pub use tool_calling::{CallForm, ToolCalling, ToolCallingReport, ToolCallingStore};
-pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings};
+pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings, with_api_path};

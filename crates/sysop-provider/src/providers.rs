@@ -69,12 +69,15 @@ pub struct ProbeResult {
     /// Names of the server's models.
     pub models: Vec<String>,
     /// Failure and remedy in one sentence without secrets; `None` if the probe succeeded.
-    pub problem: Option<String>,
+    pub problem: Option<ModelFailure>,
 }
 
 impl ProbeResult {
-    fn problem(problem: impl Into<String>) -> Self {
-        Self { problem: Some(problem.into()), ..Self::default() }
+    fn of(answer: Result<Vec<String>, ModelFailure>) -> Self {
+        match answer {
+            Ok(models) => Self { reachable: true, models, problem: None },
+            Err(problem) => Self { problem: Some(problem), ..Self::default() },
+        }
     }
 }
 
@@ -212,15 +215,14 @@ impl Providers {
     /// Asks a provider's server for its models, to check that it answers. Takes at most [`PROBE_MAX`].
     pub async fn probe(&self, provider: &str) -> ProbeResult {
         if provider == OLLAMA_SSH.name {
-            return match tokio::time::timeout(PROBE_MAX, self.probe_remote()).await {
-                Ok(Ok(models)) => ProbeResult { reachable: true, models, problem: None },
-                Ok(Err(failure)) => ProbeResult::problem(Redactor::default().message(&failure.message)),
-                Err(_) => ProbeResult::problem(probe_timeout_message(OLLAMA_SSH, &SettingSources::default())),
-            };
+            let answer = tokio::time::timeout(PROBE_MAX, self.probe_remote()).await;
+            let answer =
+                answer.unwrap_or_else(|_| Err(probe_timeout(OLLAMA_SSH, &SettingSources::default())));
+            return ProbeResult::of(answer.map_err(|failure| redacted(&failure, &Redactor::default())));
         }
         match self.list_request(provider) {
             Ok(list_request) => self.run_probe(list_request).await,
-            Err(failure) => ProbeResult::problem(failure.message),
+            Err(failure) => ProbeResult::of(Err(failure)),
         }
     }
 
@@ -229,10 +231,7 @@ impl Providers {
         let tunnel = self.shared.remote_ollama.tunnel().await?;
         let list_request = ollama_list_request(tunnel.server(), OLLAMA_SSH, &SettingSources::default())?;
         let redactor = Redactor::new(&list_request.headers);
-        self.list(&list_request, &redactor).await.map_err(|message| ModelFailure {
-            kind: FailureKind::Unreachable,
-            message: redactor.message(&message),
-        })
+        self.list(&list_request, &redactor).await.map_err(|failure| redacted(&failure, &redactor))
     }
 
     fn list_request(&self, provider: &str) -> Result<ModelListRequest, ModelFailure> {
@@ -292,50 +291,72 @@ impl Providers {
 
     async fn run_probe(&self, list_request: ModelListRequest) -> ProbeResult {
         let redactor = Redactor::new(&list_request.headers);
-        match tokio::time::timeout(PROBE_MAX, self.list(&list_request, &redactor)).await {
-            Ok(Ok(models)) => ProbeResult { reachable: true, models, problem: None },
-            Ok(Err(problem)) => ProbeResult::problem(redactor.message(&problem)),
-            Err(_) => ProbeResult::problem(probe_timeout_message(list_request.target, &list_request.sources)),
-        }
+        let answer = tokio::time::timeout(PROBE_MAX, self.list(&list_request, &redactor)).await;
+        ProbeResult::of(match answer {
+            Ok(answer) => answer.map_err(|failure| redacted(&failure, &redactor)),
+            Err(_) => Err(probe_timeout(list_request.target, &list_request.sources)),
+        })
     }
 
     async fn list(
         &self,
         list_request: &ModelListRequest,
         redactor: &Redactor,
-    ) -> Result<Vec<String>, String> {
-        let http = self.shared.clients.for_address(&list_request.url).map_err(|failure| failure.message)?;
+    ) -> Result<Vec<String>, ModelFailure> {
+        let failure = |kind, message| ModelFailure { kind, message };
+        let http = self.shared.clients.for_address(&list_request.url)?;
         let target = list_request.target;
-        let headers = transport::header_map(&list_request.headers)
-            .map_err(|what| format!("{what}; {}", transport::header_hint(target.name)))?;
+        let headers = transport::header_map(&list_request.headers).map_err(|what| {
+            failure(FailureKind::BadRequest, format!("{what}; {}", transport::header_hint(target.name)))
+        })?;
         let response = http.get(&list_request.url).headers(headers).send().await.map_err(|error| {
             let next = target.unreachable_hint(list_request.sources.base_url.as_deref(), &list_request.url);
             let origin = reqwest::Url::parse(&list_request.url).map(|url| url.origin().ascii_serialization());
             let place = origin.map(|origin| format!(" at {origin}")).unwrap_or_default();
-            format!("cannot connect to {}{place} ({}); {next}", target.name, causes(&error))
+            let message = format!("cannot connect to {}{place} ({}); {next}", target.name, causes(&error));
+            failure(FailureKind::Unreachable, message)
         })?;
         let status = response.status().as_u16();
         let success = response.status().is_success();
         let body = transport::body_up_to(response, MODELS_BYTES_MAX).await;
         if !success {
-            let sources = &list_request.sources;
-            let next = match status {
-                401 | 403 => sources.key_hint(target),
-                500..=599 => "try again later".to_owned(),
-                _ => format!("check {}", sources.base_url.as_deref().unwrap_or("base_url")),
-            };
-            let words = redactor.quote(error_text(&body).trim_end().trim_end_matches('.'));
-            let colon = if words.is_empty() { "" } else { ": " };
-            return Err(format!("{} returned {status}{colon}{words}; {next}", target.name));
+            return Err(self.refusal(list_request, status, &body, redactor));
         }
-        let body: Value = serde_json::from_str(&body)
-            .map_err(|_| format!("{} returned {}; check base_url", target.name, redactor.quote(&body)))?;
+        let body: Value = serde_json::from_str(&body).map_err(|_| {
+            let message = format!("{} returned {}; check base_url", target.name, redactor.quote(&body));
+            failure(FailureKind::Protocol, message)
+        })?;
         let list = body[list_request.list].as_array().or(body.as_array());
         let names = list.into_iter().flatten().filter_map(|model| model[list_request.name].as_str());
         Ok(names
             .map(|name| name.strip_prefix("models/").unwrap_or(name).to_owned())
             .take(MODELS_MAX)
             .collect())
+    }
+
+    /// Returns the failure of a request for the list of models to which the server answered with an error status.
+    fn refusal(
+        &self,
+        list_request: &ModelListRequest,
+        status: u16,
+        body: &str,
+        redactor: &Redactor,
+    ) -> ModelFailure {
+        let ModelListRequest { sources, target, .. } = list_request;
+        let setting = sources.base_url.as_deref().unwrap_or("base_url");
+        let (kind, next) = match status {
+            401 | 403 => (FailureKind::Auth, sources.key_hint(target)),
+            400 | 422 => (FailureKind::BadRequest, format!("check {setting}")),
+            500..=599 => (FailureKind::Unreachable, "try again later".to_owned()),
+            404 => {
+                let base_url = self.shared.settings.openai.base_url.as_deref().unwrap_or(OPENAI.base_url);
+                (FailureKind::Protocol, transport::missing_api_hint(target, setting, base_url))
+            }
+            _ => (FailureKind::Protocol, format!("check {setting}")),
+        };
+        let words = redactor.quote(error_text(body).trim_end().trim_end_matches('.'));
+        let colon = if words.is_empty() { "" } else { ": " };
+        ModelFailure { kind, message: format!("{} returned {status}{colon}{words}; {next}", target.name) }
     }
 
     pub(crate) fn local_client(&self) -> &LocalClient {
@@ -369,10 +390,7 @@ impl Providers {
         async_stream::stream! {
             let mut events = match providers.shared.remote_ollama.tunnel().await {
                 Ok(tunnel) => transport::stream(providers.remote_call_context(&tunnel, &request), request),
-                Err(failure) => failed_stream(ModelFailure {
-                    kind: failure.kind,
-                    message: Redactor::default().message(&failure.message),
-                }),
+                Err(failure) => failed_stream(redacted(&failure, &Redactor::default())),
             };
             while let Some(event) = events.next().await {
                 yield event;
@@ -413,9 +431,14 @@ fn ollama_list_request(
     })
 }
 
-fn probe_timeout_message(target: &'static ProviderInfo, sources: &SettingSources) -> String {
+fn probe_timeout(target: &'static ProviderInfo, sources: &SettingSources) -> ModelFailure {
     let next = target.unreachable_hint(sources.base_url.as_deref(), target.base_url);
-    format!("{} did not respond within {} s; {next}", target.name, PROBE_MAX.as_secs())
+    let message = format!("{} did not respond within {} s; {next}", target.name, PROBE_MAX.as_secs());
+    ModelFailure { kind: FailureKind::Unreachable, message }
+}
+
+fn redacted(failure: &ModelFailure, redactor: &Redactor) -> ModelFailure {
+    ModelFailure { kind: failure.kind, message: redactor.message(&failure.message) }
 }
 
 fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {

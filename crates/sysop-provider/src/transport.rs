@@ -29,8 +29,9 @@ use crate::reply_reader::ReplyReader;
 use crate::settings::SettingSources;
 
 pub(crate) use clients::{HttpClients, causes, is_loopback};
-pub(crate) use error::error_text;
+pub use error::with_api_path;
 use error::{RequestError, is_closed_connection};
+pub(crate) use error::{error_text, missing_api_hint};
 use progress::ReplyMeter;
 pub use retry::RetrySettings;
 use retry::{RetryAdvice, is_transient};

@@ -15,6 +15,7 @@ use sysop_core::catalog::BASH_TOOL;
 use sysop_core::event::{Decision, Event, Input, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::image::ImageRef;
+use sysop_core::missed_hosts::MissedHosts;
 use sysop_core::text::neutralize_line;
 use sysop_core::transcript::{ItemBody, ItemId, Transcript};
 use sysop_core::ui_text;
@@ -34,7 +35,6 @@ use crate::render::{RenderOptions, safe};
 mod answer_schema;
 mod call_output;
 mod host_sessions;
-mod missed_hosts;
 mod printer;
 mod program_prompts;
 mod sequence;
@@ -46,7 +46,6 @@ pub use answer_schema::{AnswerSchema, SCHEMA_BYTES_MAX};
 use answer_schema::{CORRECTIONS_MAX, correction};
 pub use call_output::CallOutput;
 use host_sessions::HostSessions;
-use missed_hosts::MissedHosts;
 use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
@@ -251,7 +250,6 @@ pub async fn run(context: ExecContext) -> Exit {
         edited: None,
         service: context.service,
         plan_only,
-        unreachable: None,
         missed_hosts: MissedHosts::default(),
         chosen_title: context.chosen_title,
         undo_hint,
@@ -357,8 +355,6 @@ struct ExecRun {
     service: Option<Arc<dyn SessionService>>,
     /// True if proposals are printed but not decided.
     plan_only: bool,
-    /// Error of the latest call for the host, if the call did not reach the host.
-    unreachable: Option<String>,
     missed_hosts: MissedHosts,
     /// Title of the session if the user named none.
     chosen_title: Option<String>,
@@ -421,7 +417,7 @@ impl ExecRun {
                 self.stop_at_pause(*reason, detail.as_deref().unwrap_or_default())
             }
             Event::ToolStarted { .. } => {
-                self.unreachable = None; // its host was reached
+                self.missed_hosts.note_start();
                 None
             }
             Event::ToolFinished { outcome, .. } if self.turn.is_some() => {
@@ -473,7 +469,7 @@ impl ExecRun {
     /// Ends the task at a pause, because nobody is here to resume the turn.
     fn stop_at_pause(&mut self, reason: PauseReason, detail: &str) -> Option<Exit> {
         let text = if reason == PauseReason::Budget {
-            format!("stopped: the budget is spent: {}", neutralize_line(detail))
+            format!("stopped by the budget: {}", neutralize_line(detail))
         } else {
             "stopped: the model repeated the same call 3 times; rephrase the task".to_owned()
         };
@@ -491,7 +487,7 @@ impl ExecRun {
         }
         let Some(end) = end else { return Exit::Failed };
         self.printer.end(&end);
-        match (end.reason, self.unreachable.take().or_else(|| self.missed_hosts.error())) {
+        match (end.reason, self.missed_hosts.error()) {
             (StopReason::EndTurn, Some(why)) => {
                 // The model's answer is no result: it could not do what the task needs.
                 self.printer.error(&why);

@@ -3,6 +3,7 @@
 //! Rows, wrapping and Markdown come from `sysop-term`. The code that writes a row to the terminal decides
 //! whether to use the terminal palette's colors or plain text.
 
+pub(crate) mod excerpt;
 pub(crate) mod panel;
 pub(crate) mod plan;
 pub(crate) mod words;

@@ -71,7 +71,7 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
             let what = match node.kind() {
                 "command_substitution" | "process_substitution" => "a substitution",
                 "arithmetic_expansion" => "arithmetic",
-                _ => "an expansion that does more than insert a variable",
+                _ => "uses a complex expansion",
             };
             state.note(span_of(script, node), RiskClass::Changes, what);
         }

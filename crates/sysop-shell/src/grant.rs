@@ -1,10 +1,13 @@
 //! Scope of the answer "allow for this session", which is never wider than one kind of plain command.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use super::lexer::{Lexer, Token, Word};
 use super::program_call::{ProgramCall, Script, ScriptOrigin, Stdin};
 use super::{Analysis, programs};
+use crate::context::{Access, Survey};
 use crate::risk::RiskClass;
 
 /// Set of calls that the answer "allow for this session" covers.
@@ -17,7 +20,8 @@ pub enum Grant {
         /// The command, byte for byte.
         command: String,
     },
-    /// Any plain command of this program and subcommand.
+    /// Any plain command of this program and subcommand, run in the same directory. None of its words names a path
+    /// outside that directory.
     Program {
         /// As in `git`.
         program: String,
@@ -31,12 +35,13 @@ pub enum Grant {
     },
 }
 
-pub fn grant_for(command: &str, analysis: &Analysis) -> Grant {
+/// Returns the widest grant that can be offered for a command.
+pub fn grant_for(command: &str, analysis: &Analysis, survey: &Survey) -> Grant {
     let exact = Grant::Exact { command: command.to_owned() };
     if analysis.risk.class > RiskClass::Changes {
         return exact;
     }
-    match granted(command) {
+    match granted(command, analysis, survey) {
         Some((program, subcommand, most)) if analysis.risk.class <= most => {
             Grant::Program { program, subcommand }
         }
@@ -45,12 +50,14 @@ pub fn grant_for(command: &str, analysis: &Analysis) -> Grant {
 }
 
 /// Returns true if an earlier grant covers this command.
-pub fn covers(grant: &Grant, command: &str, analysis: &Analysis) -> bool {
+pub fn covers(grant: &Grant, command: &str, analysis: &Analysis, survey: &Survey) -> bool {
     match grant {
         Grant::Exact { command: exact } => exact == command,
-        Grant::Program { program, subcommand } => granted(command).is_some_and(|(name, path, most)| {
-            analysis.risk.class <= most && name == *program && path == *subcommand
-        }),
+        Grant::Program { program, subcommand } => {
+            granted(command, analysis, survey).is_some_and(|(name, path, most)| {
+                analysis.risk.class <= most && name == *program && path == *subcommand
+            })
+        }
         Grant::Tool { .. } => false,
     }
 }
@@ -77,8 +84,16 @@ fn plain_words(command: &str) -> Option<Vec<Word>> {
 
 /// Returns the program and subcommand that a grant by name for this command would cover, and the worst class that it
 /// covers. `None` if no grant by name can cover the command.
-fn granted(command: &str) -> Option<(String, Option<String>, RiskClass)> {
+fn granted(
+    command: &str,
+    analysis: &Analysis,
+    survey: &Survey,
+) -> Option<(String, Option<String>, RiskClass)> {
     let words = plain_words(command)?;
+    let folder = survey.context.folder.as_deref();
+    if words.iter().skip(1).any(|word| leaves(word.text(), folder)) || !targets_stay(analysis, survey) {
+        return None;
+    }
     let script = Script { source: command, origin: ScriptOrigin::TopLevel };
     let call = ProgramCall {
         script: &script,
@@ -88,4 +103,24 @@ fn granted(command: &str) -> Option<(String, Option<String>, RiskClass)> {
         argument_source: None,
     };
     programs::granted_kind(&call)
+}
+
+/// Returns true if a word may name a path outside the working directory. A path may also follow an `=`, `:` or `,`, or the
+/// letters of short options.
+fn leaves(word: &str, folder: Option<&str>) -> bool {
+    let is_cluster = word.starts_with('-') && !word.starts_with("--");
+    let attached = word.char_indices().skip(2).filter_map(|(at, _)| word.get(at..)).filter(|_| is_cluster);
+    word.split(['=', ':', ',']).chain(attached).any(|path| {
+        path.starts_with('~')
+            || path.split('/').any(|name| name == "..")
+            || path.starts_with('/') && !folder.is_some_and(|folder| Path::new(path).starts_with(folder))
+    })
+}
+
+/// Returns true if the files that the host found, behind symbolic links, are in the working directory or below it.
+fn targets_stay(analysis: &Analysis, survey: &Survey) -> bool {
+    let used = analysis.targets.iter().filter(|target| matches!(target.access, Access::Read | Access::Write));
+    let found = used.filter_map(|target| survey.resolved(target)).flatten();
+    let folder = survey.context.folder.as_deref();
+    found.into_iter().all(|file| folder.is_some_and(|folder| Path::new(&file.path).starts_with(folder)))
 }

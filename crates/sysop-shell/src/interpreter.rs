@@ -191,7 +191,7 @@ fn interpreter(state: &mut State, call: &ProgramCall<'_>, short: &str, long: &[&
         for word in arguments {
             warn_of_destruction(state, call, word.text());
         }
-        state.note(call.span, RiskClass::Opaque, "an interpreter that gets a program as an argument");
+        state.note(call.span, RiskClass::Opaque, "runs inline code");
     } else if !only_told && !has_file && !options::has_option(before_file, "m", &[]) {
         state.note(call.span, RiskClass::Opaque, "an interpreter that runs code from standard input");
     } else if call.argument_source.is_some() {

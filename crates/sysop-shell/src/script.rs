@@ -270,7 +270,7 @@ fn note_keyword(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 
 /// Notes a comment that an interactive shell may read as arguments.
 fn note_comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    let why = "a comment behind a command, which some shells read as arguments";
+    let why = "a comment after a command, which some shells read as arguments";
     state.note(script.span_of(node), RiskClass::Changes, why);
 }
 

@@ -148,6 +148,21 @@ pub enum InputLine {
     Wrong(String),
 }
 
+impl InputLine {
+    /// Returns true if the line runs a call without the model, which a session does only while no turn is running.
+    pub fn runs_call(&self) -> bool {
+        matches!(
+            self,
+            Self::Shell(_)
+                | Self::Undo(_)
+                | Self::Keys(_)
+                | Self::Run { .. }
+                | Self::Plan
+                | Self::Jobs(JobsCommand::Read(_))
+        )
+    }
+}
+
 /// Parses a line. `skills` can be invoked by name; built-in commands with the same name take precedence.
 ///
 /// ```
@@ -167,7 +182,7 @@ pub fn parse(line: &str, skills: &[Skill]) -> InputLine {
     }
     // The slash of a command is followed only by letters; anything else is a path or a comment.
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let is_command = word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()));
+    let is_command = is_command_word(word);
     let is_skill = word.strip_prefix('/').is_some_and(|name| skills.iter().any(|skill| skill.name == name));
     let parsed = if is_command { command(word, rest.trim()) } else { None };
     match parsed {
@@ -178,6 +193,11 @@ pub fn parse(line: &str, skills: &[Skill]) -> InputLine {
         }),
         None => InputLine::Prompt(line.trim_end().replace("\\\n", "\n")),
     }
+}
+
+/// Returns true for a word that the prompt takes for a command, known or not: a slash and ASCII letters only.
+pub fn is_command_word(word: &str) -> bool {
+    word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()))
 }
 
 fn command(word: &str, rest: &str) -> Option<InputLine> {

@@ -84,14 +84,23 @@ pub fn shown_text(outcome: &Outcome) -> &str {
     if outcome.is_not_run() {
         return "";
     }
-    without_exit_code(outcome.output.trim_end_matches('\n'), outcome.exit_code)
+    without_exit_code(without_job_note(outcome), outcome.exit_code)
+}
+
+/// Returns the output without the line that tells the model how to read a job. The summary names the job.
+pub fn without_job_note(outcome: &Outcome) -> &str {
+    let text = outcome.output.trim_end_matches('\n');
+    let start = text.rfind('\n').map_or(0, |newline| newline + 1);
+    let is_note =
+        outcome.job.is_some() && text[start..].starts_with("[still running in the background as job ");
+    if is_note { text[..start].trim_end_matches('\n') } else { text }
 }
 
 /// Returns the output as [`shown_text`] does, also without the lines that say why a call cannot be undone. The second value
 /// says that instead, if it is so.
 pub fn output_and_undo_note(outcome: &Outcome) -> (&str, Option<String>) {
     let is_noted = matches!(outcome.undo, Some(Reversibility::None | Reversibility::Partly));
-    let mut text = outcome.output.trim_end_matches('\n');
+    let mut text = without_job_note(outcome);
     let mut reasons = Vec::new();
     while let Some((before, reason)) = last_undo_line(text).filter(|_| is_noted) {
         text = before;

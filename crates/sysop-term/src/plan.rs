@@ -204,6 +204,8 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
                     && (edit.is_none() || !FileEdit::shows(name))
             };
             for (name, value) in map.iter().filter(shown) {
+                // Users know the number of a call, which an undo has as its step.
+                let name = if plan.call.name == UNDO_TOOL && name == "step" { "call" } else { name };
                 out.extend(argument_rows(name, value, columns, theme));
             }
         }

@@ -129,6 +129,21 @@ pub fn permissions(
     }
 }
 
+/// Returns true if a call has printed more than the transcript has, and all of it was kept.
+pub fn has_longer_output(transcript: &Transcript) -> bool {
+    transcript.items().any(|item| match &item.body {
+        ItemBody::ToolOutput(output) => {
+            output.outcome.as_ref().is_some_and(|outcome| outcome.truncated && outcome.artifact.is_some())
+        }
+        ItemBody::Prompt(_)
+        | ItemBody::Answer(_)
+        | ItemBody::Reasoning(_)
+        | ItemBody::Proposal(_)
+        | ItemBody::Notice(_)
+        | ItemBody::End(_) => false,
+    })
+}
+
 /// Returns an item's text as a user would search or copy it. The text is untrusted.
 pub fn item_text(body: &ItemBody) -> Cow<'_, str> {
     match body {

@@ -448,7 +448,7 @@ impl App {
     }
 
     /// Returns the item that is shown in the middle pane and therefore left out of the history: the proposal under
-    /// review, or the output of the running tool.
+    /// review, or the output of the running tool. The notice of a pause is left out, too: the activity line says it.
     pub fn middle(&self) -> Option<ItemId> {
         match (self.state(), self.transcript.phase()) {
             (State::ReviewAction, SessionPhase::AwaitingApproval { call }) => {
@@ -456,7 +456,10 @@ impl App {
             }
             (State::Executing, SessionPhase::Running { call }) => Some(ItemId::ToolOutput(call.clone())),
             // A requested pause begins when the command ends.
-            (_, SessionPhase::Paused { .. }) => self.transcript.still_running().map(ItemId::ToolOutput),
+            (_, SessionPhase::Paused { .. }) => {
+                let running = self.transcript.still_running().map(ItemId::ToolOutput);
+                running.or_else(|| self.transcript.pause_notice())
+            }
             _ => None,
         }
     }

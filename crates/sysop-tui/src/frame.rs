@@ -212,6 +212,7 @@ fn tone_role(tone: Tone) -> StyleRole {
         Tone::Busy => StyleRole::Sign,
         Tone::Good => StyleRole::Good,
         Tone::Warn => StyleRole::Warn,
+        Tone::Bad => StyleRole::Bad,
     }
 }
 

@@ -8,6 +8,7 @@ mod keys;
 mod leaving;
 mod messages;
 mod outcomes;
+mod own_calls;
 mod properties;
 mod reflexes;
 mod screens;

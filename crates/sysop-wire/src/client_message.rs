@@ -493,7 +493,7 @@ impl ClientMessage {
             ConfigChange::Mode(new) => mode = Some(*new),
             ConfigChange::Effort(new) => effort = Some(*new),
             ConfigChange::Revoke(grants) => revoke.extend(grants.iter().cloned().map(RevokedGrant::from)),
-            ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) => {}
+            ConfigChange::Budget(_) | ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) => {}
         }
         Self::Configure { envelope, model, approve, bounds, mode, effort, revoke }
     }

@@ -246,8 +246,9 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
 }
 
 fn change(configured: ServerMessage) -> Option<ConfigChange> {
-    let ServerMessage::Configured { model, approve, bounds, mode, effort, lent, rules, revoked, .. } =
-        configured
+    let ServerMessage::Configured {
+        model, approve, bounds, mode, effort, budget, lent, rules, revoked, ..
+    } = configured
     else {
         return None;
     };
@@ -262,6 +263,7 @@ fn change(configured: ServerMessage) -> Option<ConfigChange> {
         ConfigChange::ClientTools(ClientTools { tools: tools.into_iter().map(tool).collect(), root })
     });
     let mode = mode.map(ConfigChange::Mode).or(effort.map(ConfigChange::Effort));
+    let mode = mode.or(budget.map(ConfigChange::Budget));
     let approve = bounds.map(ConfigChange::Auto).or(approve.map(ConfigChange::Approve));
     model.map(ConfigChange::Model).or(approve).or(mode).or(lent).or(rules).or(revoked)
 }

@@ -279,7 +279,10 @@ impl Encoder {
             ConfigChange::ClientTools(lent) => {
                 self.lent = (!lent.tools.is_empty()).then(|| ClientToolSet::from(lent));
             }
-            ConfigChange::Effort(_) | ConfigChange::Revoke(_) | ConfigChange::Rules { .. } => {}
+            ConfigChange::Effort(_)
+            | ConfigChange::Budget(_)
+            | ConfigChange::Revoke(_)
+            | ConfigChange::Rules { .. } => {}
         }
     }
 
@@ -500,13 +503,14 @@ fn configured(
 ) -> ServerMessage {
     let (mut model, mut approve, mut bounds, mut mode, mut effort, mut lent, mut rules) =
         (None, None, None, None, None, None, false);
-    let mut revoked = Vec::new();
+    let (mut budget, mut revoked) = (None, Vec::new());
     match change {
         ConfigChange::Model(new) => model = Some(new.clone()),
         ConfigChange::Approve(new) => approve = Some(*new),
         ConfigChange::Auto(new) => (approve, bounds) = (Some(ApprovalMode::Auto), Some(new.clone())),
         ConfigChange::Mode(new) => mode = Some(*new),
         ConfigChange::Effort(new) => effort = Some(*new),
+        ConfigChange::Budget(new) => budget = Some(*new),
         ConfigChange::ClientTools(new) => lent = Some(ClientToolSet::from(new)),
         ConfigChange::Rules { .. } => rules = true,
         ConfigChange::Revoke(grants) => revoked.clone_from(grants),
@@ -519,6 +523,7 @@ fn configured(
         bounds,
         mode,
         effort,
+        budget,
         lent,
         rules,
         revoked,

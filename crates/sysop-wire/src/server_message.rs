@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sysop_core::auto_bounds::AutoBounds;
+use sysop_core::budget::Budget;
 use sysop_core::compaction::CompactionReason;
 use sysop_core::effort::Effort;
 use sysop_core::event::{Origin, TypedInput};
@@ -110,6 +111,9 @@ pub enum ServerMessage {
         /// Reasoning effort of the next step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         effort: Option<Effort>,
+        /// Limits of cost, tokens and minutes that were set; the others stay.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<Budget>,
         /// Tools of a client; an empty set withdraws them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lent: Option<ClientToolSet>,
@@ -362,7 +366,7 @@ pub enum ServerMessage {
         findings: Vec<Finding>,
         /// Calls that the decision `allow_session` would allow for the rest of the session.
         covers: Grant,
-        /// Effects found by a probe that only reads: at most 2 lines of summary, then at most 20 lines of diff.
+        /// Effects found by a probe that only reads: at most 2 lines of summary, then at most 200 lines of diff.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preview: Vec<String>,
         /// Time limit of the guard under which the call would run; omitted if it would run without a guard.

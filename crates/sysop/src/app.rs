@@ -56,8 +56,7 @@ use self::notes_host::NotesHost;
 use self::session_titles::SessionTitles;
 pub(crate) use self::storage::Storage;
 use self::user_hooks::UserHooks;
-use self::workspace_instructions::WorkspaceInstructions;
-pub(crate) use self::workspace_instructions::{add_skills, own_skill_folders};
+pub(crate) use self::workspace_instructions::{WorkspaceInstructions, add_skills, own_skill_folders};
 use crate::config::{append_rule, display_path, rules_file};
 use crate::demo::DemoProvider;
 use crate::exit::CommandError;
@@ -329,8 +328,9 @@ impl Services {
         self.storage.close().await;
     }
 
-    /// Resumes an earlier session with its own root and tools. The approval mode, and the model if one is configured,
-    /// come from the current settings. The current rules are added to the session's rules.
+    /// Resumes an earlier session with its own root and tools. The approval mode, the limits of the budget that are set,
+    /// and the model if one is configured, come from the current settings. The current rules are added to the
+    /// session's rules.
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<AttachedSession> {
         let log_start = self.store.load(id, Seq(0), 1).await?;
         let Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) = log_start.first() else {
@@ -350,10 +350,16 @@ impl Services {
                 .send(Input::Configure { change: ConfigChange::Model(self.model.clone()) })
                 .map_err(failure)?;
         }
-        for change in [ConfigChange::Approve(self.settings.approve(&place.host)), self.rules(&place.host)] {
+        let changes = [ConfigChange::Approve(self.settings.approve(&place.host)), self.rules(&place.host)];
+        for change in changes.into_iter().chain(self.budget()) {
             handle.send(Input::Configure { change }).map_err(failure)?;
         }
         Ok(opened(handle, last, spec))
+    }
+
+    /// Returns the change that sets the limits of the current settings, or `None` if they set none.
+    fn budget(&self) -> Option<ConfigChange> {
+        Some(self.settings.budget).filter(|budget| !budget.is_empty()).map(ConfigChange::Budget)
     }
 
     fn rules(&self, host: &HostChoice) -> ConfigChange {

@@ -1,6 +1,6 @@
 //! `sysop approve`: lists the approvals waiting on a server, and answers one.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,9 +15,10 @@ use sysop_core::ui_text;
 use sysop_driver::port::Clock;
 
 use crate::cli::ApproveArguments;
+use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
-use crate::token_file::{address_of, certificate_of, token_files};
+use crate::token_file::{address_of, certificate_of, read_token, token_files};
 
 /// Maximum number of times to reload the list until it reflects an answer.
 const POLLS_MAX: u32 = 20;
@@ -109,24 +110,26 @@ fn clients(settings: &Settings) -> Result<Vec<ApprovalClient>> {
         Some(url) => vec![ServerAddress::parse(url, token).map_err(failure)?],
         None => local_servers(&settings.folders.data)?,
     };
-    if addresses.is_empty() {
-        let why = "no server of yours runs on this machine, or none with a token file; start one with `sysop serve \
-                   --token-file PATH`, or set SYSOP_URL and SYSOP_TOKEN";
-        return Err(CommandError::usage(why).into());
-    }
     Ok(addresses
         .into_iter()
         .map(|address| ApprovalClient::new(address).map_err(failure))
         .collect::<Result<_, _>>()?)
 }
 
-fn local_servers(data: &Path) -> Result<Vec<ServerAddress>> {
+/// Returns this user's servers on this machine. Fails if there are none, or none whose token file can be used.
+fn local_servers(data: &Path) -> Result<Vec<ServerAddress>, CommandError> {
     let mut servers = Vec::new();
+    let mut refusal = None;
     for path in token_files(data) {
-        let (Some(address), Ok(token)) = (address_of(&path), std::fs::read_to_string(&path)) else {
-            continue;
+        let Some(address) = address_of(&path) else { continue };
+        let token = match read_token(&path) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "skipping this token file");
+                refusal = Some(unusable_token_file(&path, &error));
+                continue;
+            }
         };
-        let token = SecretString::from(token.trim_end().to_owned());
         let certificate = certificate_of(&path);
         let scheme = if certificate.is_symlink() { "https" } else { "http" };
         let server = ServerAddress::parse(&format!("{scheme}://{address}"), Some(token)).map_err(failure)?;
@@ -134,14 +137,30 @@ fn local_servers(data: &Path) -> Result<Vec<ServerAddress>> {
             "https" => match PinnedCertificate::read(&certificate) {
                 Ok(pinned) => server.with_certificate(pinned),
                 Err(error) => {
-                    tracing::warn!(%error, "a server is not asked");
+                    tracing::warn!(%error, path = %path.display(), "skipping this token file");
+                    refusal = Some(CommandError::failed(error.to_string()));
                     continue;
                 }
             },
             _ => server,
         });
     }
+    if servers.is_empty() {
+        let none = "no server of yours with a token file is running on this machine; start one with `sysop serve \
+                    --token-file PATH`, or set SYSOP_URL and SYSOP_TOKEN";
+        return Err(refusal.unwrap_or_else(|| CommandError::usage(none)));
+    }
     Ok(servers)
+}
+
+fn unusable_token_file(path: &Path, error: &io::Error) -> CommandError {
+    let shown = display_path(path);
+    let hint = if error.kind() == io::ErrorKind::NotFound {
+        format!("remove {shown} and start the server again")
+    } else {
+        format!("run `chmod 600 {shown}`")
+    };
+    CommandError::failed(format!("cannot use the token file {shown} ({error}); {hint}"))
 }
 
 fn write_list(waiting: &[&WaitingApproval], now: Timestamp, out: &mut impl Write) -> Result<()> {
@@ -187,5 +206,29 @@ fn failure(error: ClientError) -> CommandError {
         | ClientError::Unreachable(_)
         | ClientError::Failed(_)
         | ClientError::Ledger(_) => CommandError::failed(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::local_servers;
+
+    #[test]
+    fn a_token_file_that_others_can_read_is_named_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = || local_servers(folder.path()).unwrap_err().message;
+        assert!(told().starts_with("no server of yours"), "{}", told());
+        let link = folder.path().join("sysop-127.0.0.1-1.token");
+        std::os::unix::fs::symlink(folder.path().join("gone"), &link).unwrap();
+        assert!(told().contains("sysop-127.0.0.1-1.token and start the server again"), "{}", told());
+        let path = folder.path().join("sysop-127.0.0.1-2.token");
+        std::fs::write(&path, "secret").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(told().contains("readable by its owner alone); run `chmod 600 "), "{}", told());
+        assert!(told().ends_with("sysop-127.0.0.1-2.token`"), "{}", told());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(local_servers(folder.path()).unwrap().len(), 1);
     }
 }

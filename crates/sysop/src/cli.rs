@@ -31,16 +31,18 @@ mod config;
 mod global_help;
 mod models;
 mod shell;
+mod trust;
 mod values;
 mod words;
 
 pub(crate) use config::ConfigCommand;
-use global_help::hide_inapplicable;
+use global_help::{hide_inapplicable, inapplicable_flag};
 pub(crate) use models::ModelCommand;
 pub(crate) use shell::{InitShell, ShellInitArguments};
+pub(crate) use trust::TrustArguments;
 #[cfg(test)]
 use values::DAY_MS;
-use values::{assignment, size, task, token_lifetime, token_name, token_scopes, word};
+use values::{assignment, call_number, size, task, token_lifetime, token_name, token_scopes, word};
 #[cfg(test)]
 use words::COMMANDS;
 use words::{join_resume, mistyped_command, policy_options_first, with_config_tip};
@@ -279,6 +281,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  sysop config show\n  sysop config get -v model\n  sysop config set approve each\n  sysop config edit"
     )]
     Config(ConfigCommand),
+    /// Trust a workspace until it changes: its .sysop.toml, AGENTS.md, skills and commands
+    #[command(after_help = "Examples:\n  sysop trust\n  sysop trust ~/project --revoke")]
+    Trust(TrustArguments),
     /// Serve editors over the Agent Client Protocol on standard input and output
     #[command(
         after_help = "Example:\n  # Zed, settings.json\n  \"agent_servers\": {\"sysop\": {\"type\": \"custom\", \"command\": \
@@ -461,7 +466,7 @@ pub(crate) struct UndoArguments {
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: Option<String>,
     /// Number of the tool call in the session [default: the last one that can be undone]
-    #[arg(value_name = "CALL", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_name = "CALL", value_parser = call_number)]
     pub(crate) step: Option<u64>,
     /// Show the plan and change nothing
     #[arg(long, conflicts_with = "yes")]
@@ -736,6 +741,9 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
         && let Some(sorted) = policy_options_first(&arguments, &check.command)
     {
         return parse(sorted);
+    }
+    if let Some(complaint) = inapplicable_flag(&Arguments::command(), &arguments, &matches) {
+        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, complaint));
     }
     parsed.global.settle_continue();
     if parsed.command.is_some() && !parsed.task.is_empty() {

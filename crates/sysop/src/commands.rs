@@ -134,7 +134,7 @@ fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> R
     } else if bounds.excludes(&host.to_string(), &settings.policy_options(host).tags) {
         match bounds.foreign_host(&host.to_string()) {
             Some(word) => {
-                format!("`{word}` in --bounds is not {host}, the host of the task; {ACCEPTED_BOUNDS}")
+                format!("`{word}` is not a bound, nor the host of this task ({host}); {ACCEPTED_BOUNDS}")
             }
             None => format!("{host} is not in these bounds; change --bounds or --host"),
         }
@@ -260,6 +260,12 @@ async fn attach_images(services: &Services, session: &SessionId, files: &[PathBu
     Ok(images)
 }
 
+/// Returns the hosts that the flag names, or `None` without the flag.
+fn named_hosts(settings: &Settings) -> Option<String> {
+    let entry = settings.config.entry("connection.host")?;
+    matches!(entry.origin(), ConfigOrigin::Flag { .. }).then(|| settings.host.to_string())
+}
+
 /// Lists, shows, exports and deletes sessions.
 pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Result<Exit> {
     let storage = Storage::open(&settings).await?;
@@ -277,7 +283,8 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
         match command {
             SessionsCommand::List { limit, all } => {
                 let rows = sessions::ListRows::of_flags(limit, all);
-                sessions::list(store, rows, &view, &mut out, &mut io::stderr()).await
+                let hosts = named_hosts(&settings);
+                sessions::list(store, rows, hosts.as_deref(), &view, &mut out, &mut io::stderr()).await
             }
             SessionsCommand::Show { id } => sessions::show(store, &named(id).await?, &view, &mut out).await,
             SessionsCommand::Export { id, format } => {
@@ -389,7 +396,7 @@ impl DoctorProbe for LiveDoctorProbe {
     async fn models(&self, provider: &str, _settings: &ProviderSettings) -> Result<Vec<String>, String> {
         let probe = self.providers.probe(provider).await;
         match probe.problem {
-            Some(problem) => Err(problem),
+            Some(problem) => Err(problem.message),
             None => Ok(probe.models),
         }
     }

@@ -15,6 +15,7 @@ mod routine_file;
 mod rules;
 mod show;
 mod steps;
+mod table_error;
 mod trust;
 mod ui_state;
 mod value;
@@ -54,7 +55,10 @@ pub(crate) use steps::{
     ABSENT, EditContent, FailureAction, FileEdit, RunbookStep, STEP_TIMEOUT_S_DEFAULT, STEPS_MAX, StepAction,
     StepExpectation, StepFault, VerifyRetry, output_pattern, with_sample_values,
 };
-pub(crate) use trust::{InstructionSet, TrustDecision, UntrustedWorkspace, save_trust, trust_file};
+pub(crate) use table_error::table_error;
+pub(crate) use trust::{
+    InstructionSet, TrustDecision, UntrustedWorkspace, revoke_trust, save_trust, trust_file,
+};
 pub(crate) use ui_state::{keep_theme, ui_state_file};
 pub(crate) use value::{ConfigValue, is_http_url, without_credentials};
 
@@ -301,6 +305,8 @@ impl UserDirs {
 pub(crate) struct ConfigSources<'a> {
     /// `--config`; replaces the user's file.
     pub(crate) explicit: Option<&'a Path>,
+    /// True if the file given with `--config` may be missing, because the command writes it.
+    pub(crate) creates_explicit: bool,
     pub(crate) folders: &'a UserDirs,
     /// Root of the workspace; `None` to ignore the workspace's file.
     pub(crate) root: Option<&'a Path>,
@@ -425,10 +431,12 @@ impl Config {
                 return Ok(());
             }
         }
-        if let Some(path) = sources.explicit {
+        if let Some(path) = sources.explicit
+            && !sources.creates_explicit
+        {
             return Err(ConfigError::Missing(path.to_owned()));
         }
-        self.own_file = own;
+        self.own_file = sources.explicit.map_or(own, Path::to_owned);
         Ok(())
     }
 

@@ -153,6 +153,7 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
         root,
         profile,
         config,
+        creates_config: _,
         resume_latest: _,
         resume: _,
         verbose,

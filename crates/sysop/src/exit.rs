@@ -22,6 +22,11 @@ impl CommandError {
     }
 }
 
+/// The user ended a dialog before anything was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("canceled; nothing was changed")]
+pub(crate) struct Cancellation;
+
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     error
         .chain()

@@ -15,7 +15,7 @@ use sysop_core::policy::ApprovalMode;
 
 use crate::config::{DEMO, unknown_provider};
 
-/// Flags that every command accepts, before or after the command's name.
+/// Flags that may stand before or after the command's name. `cli::global_help` says which commands they apply to.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalFlags {
@@ -41,6 +41,9 @@ pub(crate) struct GlobalFlags {
     /// Path to the config file
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// True if the command writes the config file, which need not exist.
+    #[arg(skip)]
+    pub(crate) creates_config: bool,
     /// Resume the most recent session, if possible of this host and directory
     #[arg(short = 'c', long = "continue", global = true, conflicts_with = "resume")]
     pub(crate) resume_latest: bool,
@@ -55,7 +58,7 @@ pub(crate) struct GlobalFlags {
         value_parser = resume
     )]
     pub(crate) resume: Option<ResumeTarget>,
-    /// Increase verbosity: show the output of calls in `exec` (-vv for debug output)
+    /// Increase verbosity: show the first and last lines of calls' output in `exec` (-vv: all of it, and debug output)
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// Print only the answer, errors, questions, and what was not done

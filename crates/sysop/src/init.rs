@@ -22,7 +22,7 @@ use crate::config::{
     ConfigOrigin, KeyPath, apply_changes, check_text, create_private_folder, display_path, parse_key,
     read_text, replace_private_file, save_config,
 };
-use crate::exit::CommandError;
+use crate::exit::{Cancellation, CommandError};
 use crate::fit_lines::fit_lines;
 use crate::global_flags::GlobalFlags;
 use crate::known_host;
@@ -82,7 +82,9 @@ impl<'a> Prompter<'a> {
         let mut line = String::new();
         let read = io::Read::take(&mut *self.input, ANSWER_BYTES_MAX).read_line(&mut line);
         if read.context("cannot read the answer")? == 0 {
-            return Err(CommandError::failed("end of input; nothing was changed").into());
+            // The input ended on the row of the question.
+            writeln!(self.output).context("cannot show the prompt")?;
+            return Err(Cancellation.into());
         }
         Ok(line.trim().to_owned())
     }
@@ -99,7 +101,7 @@ impl<'a> Prompter<'a> {
             match problem(&answer) {
                 None => return Ok(answer),
                 Some(_) if answer.eq_ignore_ascii_case("q") => {
-                    return Err(CommandError::failed("stopped; nothing was changed").into());
+                    return Err(Cancellation.into());
                 }
                 Some(why) => self.say(&why)?,
             }
@@ -134,7 +136,8 @@ impl<'a> Prompter<'a> {
 fn wrong_choice(answer: &str, answers: &[&str]) -> Option<String> {
     let is_known = answers.contains(&answer.to_lowercase().as_str());
     let seen = if looks_like_key(answer) { SEEN_KEY } else { "" };
-    (!is_known).then(|| format!("{seen}Answer with one of {}; q quits.", answers.join(", ")))
+    let others: Vec<&str> = answers.iter().copied().filter(|answer| *answer != "q").collect();
+    (!is_known).then(|| format!("{seen}Enter {} or q.", others.join(", ")))
 }
 
 /// Beginning of the response to a key that was pasted where the terminal shows what is typed.
@@ -305,10 +308,8 @@ fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
         let name = if name.is_empty() { first.clone() } else { name };
         return Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))]);
     }
-    let name = prompter.ask(&format!(
-        "Ollama is not responding at {} (`ollama serve` starts it). Model name, such as qwen3 [none]: ",
-        OLLAMA.base_url
-    ))?;
+    prompter.say(&format!("Ollama is not responding at {}. `ollama serve` starts it.", OLLAMA.base_url))?;
+    let name = prompter.ask("Model name, such as qwen3 [none]: ")?;
     if name.is_empty() {
         return Ok(Vec::new());
     }

@@ -47,6 +47,7 @@ mod system_prompt;
 mod token;
 mod token_file;
 mod tool_calling_file;
+mod trust;
 mod tui;
 mod user_program;
 mod workspace_trust;
@@ -70,7 +71,7 @@ use crate::cli::{
     ApproveArguments, Arguments, AuditCommand, ChatArguments, Command, PolicyCheckArguments, PolicyCommand,
     RunbookCommand, ShellInitArguments, SkillsCommand, UndoArguments,
 };
-use crate::exit::{CommandError, Exit};
+use crate::exit::{Cancellation, CommandError, Exit};
 use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
 use crate::select_model::ModelChoice;
 use crate::settings::{HostChoice, Settings};
@@ -120,7 +121,12 @@ fn end(result: Result<Exit>) -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            tell(error_lines(&format!("{error:#}")).trim_end());
+            let text = format!("{error:#}");
+            if error.is::<Cancellation>() {
+                tell(&text)
+            } else {
+                tell(error_lines(&text).trim_end())
+            }
             exit::exit_of(&error).into()
         }
     }
@@ -128,7 +134,8 @@ fn end(result: Result<Exit>) -> ExitCode {
 
 fn dispatch(arguments: Arguments) -> Result<Exit> {
     origin::check(arguments.command.as_ref())?;
-    let flags = arguments.global;
+    let mut flags = arguments.global;
+    flags.creates_config = arguments.command.as_ref().is_some_and(Command::writes_config);
     let Some(command) = arguments.command else {
         return tui::run(&flags, arguments.images.added_to(cli::task_text(&arguments.task)));
     };
@@ -149,6 +156,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             wait_for(local_model::run(&settings, command))
         }
         Command::Models { provider } => wait_for(model_lists::run(load(&flags)?, provider)),
+        Command::Trust(arguments) => wait_for(trust::run(flags, arguments)),
         Command::Init => init::run(&flags, &load(&flags)?).map(|()| Exit::Done),
         Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
         Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),

@@ -43,7 +43,7 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
         if provider.is_none() && may_run_unconfigured(name, &of_provider) {
             continue;
         }
-        problems.extend(answer.problem.map(|problem| format!("{name}: {problem}")));
+        problems.extend(answer.problem.map(|problem| format!("{name}: {}", problem.message)));
     }
     machines.close().await;
     if lines.is_empty() {
@@ -67,7 +67,7 @@ pub(crate) async fn answer_of(settings: Settings, provider: &str) -> Result<usiz
     let answers = ask_servers(&settings, &machines, Some(provider)).await;
     machines.close().await;
     match answers.into_iter().next() {
-        Some((_, ProbeResult { problem: Some(problem), .. })) => Err(problem),
+        Some((_, ProbeResult { problem: Some(problem), .. })) => Err(problem.message),
         Some((_, answer)) => Ok(answer.models.len()),
         None => Err(unknown_provider(provider)),
     }

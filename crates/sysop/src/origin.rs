@@ -107,6 +107,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
         Some(Command::Config(ConfigCommand::Set { .. })) => "sysop config set",
         Some(Command::Config(ConfigCommand::Unset { .. })) => "sysop config unset",
         Some(Command::Config(ConfigCommand::Edit)) => "sysop config edit",
+        Some(Command::Trust(_)) => "sysop trust",
         Some(
             Command::Completions { .. }
             | Command::ShellInit(_)
@@ -291,8 +292,9 @@ fn parse_stat(line: &str) -> Option<ProcessInfo> {
 #[cfg(test)]
 mod tests {
     use std::cell::OnceCell;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
+    use clap::CommandFactory as _;
     use proptest::collection::vec;
     use proptest::prelude::{any, proptest};
     use proptest::sample::select;
@@ -499,6 +501,38 @@ mod tests {
         ] {
             assert_eq!(name(line), None, "{line}");
         }
+    }
+
+    /// Names of all commands without subcommands, as typed.
+    fn leaves(command: &clap::Command, path: &str) -> Vec<String> {
+        let subcommands = command.get_subcommands().filter(|below| below.get_name() != "help");
+        let below: Vec<String> = subcommands
+            .flat_map(|below| leaves(below, format!("{path} {}", below.get_name()).trim_start()))
+            .collect();
+        if below.is_empty() { vec![path.to_owned()] } else { below }
+    }
+
+    #[test]
+    fn the_documentation_lists_the_subcommands_that_are_for_people() {
+        let arguments = ["", "x", "x x", "bash", "http://x", "--name x --scope decide", "x -- x"];
+        let parsed = |line: &str| {
+            arguments.iter().find_map(|more| {
+                let words = ["sysop"].into_iter().chain(line.split(' ')).chain(more.split_whitespace());
+                cli::parse(words.map(Into::into)).ok()
+            })
+        };
+        let of_code: BTreeSet<String> = leaves(&cli::Arguments::command(), "")
+            .iter()
+            .filter_map(|line| {
+                let parsed = parsed(line).unwrap_or_else(|| panic!("no arguments fit `{line}`"));
+                Some(protected_name(parsed.command.as_ref())?.trim_start_matches("sysop ").to_owned())
+            })
+            .collect();
+        let page = include_str!("../../../docs/server.md");
+        let (_, list) = page.split_once("## Subcommands for people").unwrap();
+        let (list, _) = list.split_once("They detect that").unwrap();
+        let of_page: BTreeSet<String> = list.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        assert_eq!(of_page, of_code);
     }
 
     #[test]

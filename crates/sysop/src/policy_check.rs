@@ -141,12 +141,11 @@ impl PolicyAnswer {
                 Access::Repository => "runs git in",
             };
             let files = self.files(target);
-            let leads = match files {
+            let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
+            let leads = match paths.as_slice() {
                 [] => String::new(),
-                files => {
-                    let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
-                    format!(" -> {}", paths.join(", "))
-                }
+                [path] if *path == target.word => String::new(),
+                paths => format!(" -> {}", paths.join(", ")),
             };
             writeln!(text, "  {access} {}{}", neutralize(&target.word), neutralize(&leads))
                 .expect("writing to a string cannot fail");

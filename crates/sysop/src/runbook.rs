@@ -113,11 +113,10 @@ fn refuse_faults(name: &str, routine: &Routine, place: &Path) -> Result<(), Comm
         1 => String::new(),
         count => format!(" (and {} more)", count - 1),
     };
+    let file = display_path(place);
     Err(CommandError::usage(format!(
-        "the routine {name:?} cannot run: {}:{}: {}{more}; run `sysop runbook check FILE` to see each fault",
-        display_path(place),
-        fault.line,
-        fault.message
+        "the routine {name:?} cannot run: {file}:{}: {}{more}; run `sysop runbook check {file}` to see each fault",
+        fault.line, fault.message
     )))
 }
 

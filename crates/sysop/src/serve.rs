@@ -166,7 +166,10 @@ fn announce(
         (None, true) => None,
         (None, false) => Some(TokenFile::usual_path(&settings.folders.data, address)),
     };
-    let file = path.map(|path| TokenFile::write(path, token.clone(), exposure.certificate())).transpose()?;
+    let certificate = exposure.certificate();
+    let file = path.map(|path| TokenFile::write(path, token.clone(), certificate)).transpose()?;
+    let usual = TokenFile::usual_path(&settings.folders.data, address);
+    let file = file.map(|file| file.linked_at(usual, certificate));
     match (watcher, &file) {
         (Some(watcher), _) => watcher.begin(&with_token(), stop.clone())?,
         (None, Some(file)) if !is_told => {

@@ -186,11 +186,12 @@ impl ListRows {
     }
 }
 
-/// Writes a table of sessions, most recently changed first. If `Recent` omits sessions, a note about them goes to
-/// `notes`.
+/// Writes a table of sessions, most recently changed first; if `hosts` is set, of those on any of these hosts. If `Recent`
+/// omits sessions, a note about them goes to `notes`.
 pub(crate) async fn list(
     store: &dyn Store,
     rows: ListRows,
+    hosts: Option<&str>,
     view: &DisplayOptions,
     out: &mut impl Write,
     notes: &mut impl Write,
@@ -201,17 +202,31 @@ pub(crate) async fn list(
         writeln!(out, "No sessions yet. Start one with `sysop`.")?;
         return Ok(());
     }
+    let id_chars = table::unique_chars(&summaries);
+    let summaries: Vec<_> =
+        summaries.into_iter().filter(|it| hosts.is_none_or(|hosts| runs_on(&it.host, hosts))).collect();
+    if summaries.is_empty() {
+        writeln!(out, "No sessions on {}.", table::one_line(hosts.unwrap_or_default()))?;
+        return Ok(());
+    }
     let limit = match rows {
         ListRows::Recent => RECENT_SESSIONS,
         ListRows::AtMost(limit) => limit,
         ListRows::All => summaries.len(),
     };
-    write_table(&summaries, limit, view, out)?;
+    write_table(&summaries[..limit.min(summaries.len())], id_chars, view, out)?;
     if rows == ListRows::Recent && summaries.len() > limit {
         out.flush()?;
         writeln!(notes, "{limit} of {} sessions; --all shows the rest", summaries.len())?;
     }
     Ok(())
+}
+
+/// Returns true if a session on the hosts `of` runs on any of `hosts`. Names are separated by commas.
+fn runs_on(of: &str, hosts: &str) -> bool {
+    let names = |text: &str| text.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
+    let wanted = names(hosts);
+    names(of).iter().any(|name| wanted.contains(name))
 }
 
 pub(crate) async fn show(

@@ -209,9 +209,11 @@ impl Settings {
     ) -> Result<Self, CommandError> {
         let load = |root: Option<&Path>| {
             let (explicit, folders, environment) = (flags.config.as_deref(), &folders, &environment);
-            let (flags, trust) = (flag_layer(flags), flags.trust);
-            Config::load(ConfigSources { explicit, folders, root, environment, trust, flags })
-                .map_err(|error: ConfigError| CommandError::usage(error.to_string()))
+            let (creates_explicit, trust) = (flags.creates_config, flags.trust);
+            let flags = flag_layer(flags);
+            let sources =
+                ConfigSources { explicit, creates_explicit, folders, root, environment, trust, flags };
+            Config::load(sources).map_err(|error: ConfigError| CommandError::usage(error.to_string()))
         };
         // Locate the workspace's file before reading it, so that its content cannot change the location.
         let (root, far_root) = match &flags.root {

@@ -12,6 +12,8 @@ interface HostState {
   status: Status | undefined;
   exitCode: number | undefined;
   durationMs: number | undefined;
+  /** Reason why the host could not be reached; undefined if it was. */
+  unreachable: string | undefined;
 }
 
 /** The last call that runs, or that ran on the hosts and not only in the session. */
@@ -36,6 +38,7 @@ export function hostStates(hosts: readonly string[], step: Step | undefined): Ho
       status: ended?.status ?? live?.status,
       exitCode: ended?.exit_code ?? live?.exitCode,
       durationMs: ended?.duration_ms ?? live?.durationMs,
+      unreachable: ended?.unreachable,
     };
   });
 }
@@ -78,11 +81,12 @@ export function HostTable({ store }: { store: SessionStore }) {
             </tr>
           </thead>
           <tbody>
-            {states.map(({ host, status, exitCode, durationMs }) => (
+            {states.map(({ host, status, exitCode, durationMs, unreachable }) => (
               <tr key={host}>
                 <td>{neutralizeLine(host)}</td>
                 <td className={status}>
                   {status ? `${statusSign(status)} ${statusLabel(status)}` : withoutResult(step)}
+                  {unreachable && <p className="meta">{oneLine(unreachable)}</p>}
                 </td>
                 <td className="number">{exitCode}</td>
                 <td className="number">{durationMs && status !== "rejected" ? duration(durationMs) : ""}</td>

@@ -81,8 +81,7 @@ export function NewSessionDialog({ made, close }: Props) {
           />
         </label>
         <p className="meta" id="host-forms">
-          A host below, user@host, an SSH alias, or several as one: <code>web1,web2</code> or{" "}
-          <code>@tag</code>
+          A host, user@host or SSH alias; several: <code>web1,web2</code> or <code>@tag</code>
         </p>
         {shown.length > 0 && (
           <ul className="hosts" aria-label="Known hosts">
@@ -120,7 +119,7 @@ export function NewSessionDialog({ made, close }: Props) {
           </label>
         </div>
         <label className="named">
-          Root directory: where commands start, and what file tools cannot leave
+          Root directory (commands start here; file tools stay inside)
           <input
             name="root"
             className="field"

@@ -63,7 +63,7 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
             <div className="setting">
               <div>
                 Link a device
-                <p>Signs in another browser, such as your phone's, with the permissions of this one.</p>
+                <p>Signs in another browser, such as your phone, with your permissions.</p>
               </div>
               <button type="button" onClick={() => link("same")}>
                 Show code

@@ -16,7 +16,7 @@ import { RequestError } from "../protocol/request-error";
 import { isWaiting, type SessionList, titleOf } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
-import { relativeTime, shortHostLabel } from "../text/labels";
+import { plainExcerpt, relativeTime, shortHostLabel } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
 import type { SessionState } from "../wire";
 import { useSessionPart } from "./hooks";
@@ -330,7 +330,7 @@ function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
       </span>
       {excerpt && (
         <span className="excerpt">
-          <Marked text={neutralizeLine(excerpt.replace(/<\/?cmd>/g, ""))} words={search} />
+          <Marked text={plainExcerpt(excerpt)} words={search} />
         </span>
       )}
       <span className="meta">

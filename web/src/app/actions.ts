@@ -1,6 +1,6 @@
 /** Commands of the palette: for the page, for the current session, and for the other sessions. */
 import type { Me } from "../protocol/api";
-import { type SessionList, titleOf } from "../state/session-list";
+import type { SessionList } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
 import type { ApprovalMode } from "../wire";
@@ -53,7 +53,7 @@ export function pageActions(page: Page): PageAction[] {
     ...(page.sessionList.snapshot().rows ?? [])
       .filter(({ sessionId }) => !tabs.open.some(({ id }) => id === sessionId))
       .map((row) => ({
-        name: `Open ${titleOf(row).slice(0, 60)}`,
+        name: `Open ${page.sessionList.titleOfRow(row).slice(0, 60)}`,
         detail: row.host,
         run: () => sessions.show(row.sessionId),
       })),

@@ -59,6 +59,10 @@ test("a host's state is the outcome of the call there, or what is known of it du
     { host: "web1", status: "failed", exit_code: 3, duration_ms: 5, group: 1 },
   ];
   const ended = { hostsEnded, outcome: { hosts } } as unknown as Step;
+  const [web2] = hosts;
+  const down = { host: "web1", status: "failed", duration_ms: 0, group: 1, unreachable: "no route" };
+  const missed = { hostsEnded: [], outcome: { hosts: [web2, down] } } as unknown as Step;
+  expect(hostStates(["web1"], missed)).toMatchObject([{ host: "web1", unreachable: "no route" }]);
   expect(hostStates(["web1", "web2"], ended)).toEqual([
     { host: "web1", status: "failed", exitCode: 3, durationMs: 5 },
     { host: "web2", status: "ok", exitCode: 0, durationMs: 9 },

@@ -28,13 +28,15 @@ import {
   oneLine,
   stripInvisible,
 } from "../text/neutralize";
+import { type Overwrite, previewedLines, splitPreview } from "../text/overwrite";
 import type { Finding } from "../wire";
 import { isShortcut, type PromptWriter, useLetters } from "./answer-keys";
 import { CommandText, groupedFindings, type PartFindings } from "./CommandText";
-import { FileDiff } from "./FileDiff";
+import { DiffRows, FileDiff } from "./FileDiff";
 import { isUnknown, previewLine } from "./preview-line";
 import { ReadToEnd, scrollByKey } from "./ReadToEnd";
 import { ENTER_AFTER_MS, useSettled } from "./settled";
+import { useOverwrite } from "./use-overwrite";
 
 /** Pause in typing before an edited command is previewed. */
 const PREVIEW_AFTER_MS = 500;
@@ -77,12 +79,16 @@ export function ApprovalCard(props: Props) {
   /** Text of an edit that the user left, for the next one. */
   const leftEdit = useRef<string | undefined>(undefined);
   const since = useRef(Number.POSITIVE_INFINITY);
-  /** True once the end of the proposal has been in view, undefined until that is known. */
-  const [read, setRead] = useState<boolean>();
   const disabled = !online || sent;
   const { question, yes } = approvalWords(step);
   const isUndo = step.tool === "undo";
   const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
+  const overwrite = useOverwrite(step);
+  // A late preview changes the text of an overwrite, which must then be read again.
+  const previewed = overwrite ? step.preview.join("\n") : "";
+  const [end, setEnd] = useState<{ of: string; inView: boolean }>();
+  /** True once the end of the proposal has been in view, undefined until that is known. */
+  const read = end?.of === previewed ? end.inView : undefined;
 
   // Takes the focus unless the user is typing elsewhere.
   useEffect(() => {
@@ -112,8 +118,9 @@ export function ApprovalCard(props: Props) {
     };
   }, [text, known, editable, online, store, step.call]);
 
-  // A harmless change of a file may be applied unread: its header tells what it is, but a command has only its text.
-  const mustRead = stage !== "edit" && (editable || careful);
+  // A harmless change of a file may be applied unread: its header tells what it is, but a command has only its text, and
+  // an overwrite without its whole change may remove anything.
+  const mustRead = stage !== "edit" && (editable || careful || overwrite?.whole === false);
   const locked = disabled || (mustRead && !read);
   const unread = mustRead && read === false;
   // A click that was meant for what was here before runs nothing: the page, or another answer in the same place.
@@ -264,7 +271,14 @@ export function ApprovalCard(props: Props) {
             onKeyDown={fieldKeys}
           />
         ) : (
-          <ReadToEnd read={(toEnd) => setRead((before) => before || toEnd)}>
+          <ReadToEnd
+            key={previewed}
+            read={(toEnd) =>
+              setEnd((before) =>
+                before?.of === previewed && before.inView ? before : { of: previewed, inView: toEnd },
+              )
+            }
+          >
             {isUndo ? (
               <Preview lines={step.preview} id="review-what" />
             ) : (
@@ -274,12 +288,12 @@ export function ApprovalCard(props: Props) {
                     <CommandText text={step.proposal} findings={step.findings} />
                   </pre>
                 )}
-                <Arguments step={step} />
+                <Arguments step={step} overwrite={overwrite} />
               </>
             )}
           </ReadToEnd>
         )}
-        {assessed && !isUndo && <Preview lines={assessed.preview} />}
+        {assessed && !isUndo && <Preview lines={assessed.preview} withoutDiff={overwrite !== undefined} />}
         {isUndo && (
           <details className="details">
             <summary>Details</summary>
@@ -344,7 +358,11 @@ export function ApprovalCard(props: Props) {
             {unread ? (
               <button
                 type="button"
-                title="Read the command to its end to run it"
+                title={
+                  editable
+                    ? "Read the command to its end to run it"
+                    : "Read the change to its end to apply it"
+                }
                 onClick={() => scrollByKey(body.current, "PageDown")}
               >
                 Read to the end
@@ -439,12 +457,19 @@ function Terms({ step }: { step: Step }) {
   );
 }
 
+interface PreviewProps {
+  lines: readonly string[];
+  /** True if the diff is shown elsewhere. */
+  withoutDiff?: boolean;
+  id?: string;
+}
+
 /** Effect preview of the call. Its text comes from the host. */
-function Preview({ lines, id }: { lines: readonly string[]; id?: string }) {
-  const first = lines.findIndex((line) => line.startsWith("@@ ") || line.startsWith("--- "));
-  const cut = first < 0 ? lines.length : first;
-  const summary = lines.slice(0, cut).map(previewLine).filter(Boolean);
-  if (summary.length === 0 && cut === lines.length) return null;
+function Preview({ lines, withoutDiff = false, id }: PreviewProps) {
+  const { summary: said, diff: all } = splitPreview(lines);
+  const summary = said.map(previewLine).filter(Boolean);
+  const diff = withoutDiff ? [] : all;
+  if (summary.length === 0 && diff.length === 0) return null;
   return (
     <section id={id} className="effect" aria-label="Effect preview" role="status">
       {summary.map((line, at) => (
@@ -453,10 +478,10 @@ function Preview({ lines, id }: { lines: readonly string[]; id?: string }) {
           <CodeSpans text={oneLine(line)} />
         </p>
       ))}
-      {cut < lines.length && (
-        <pre className="what" tabIndex={0}>
-          <SafeText text={lines.slice(cut).join("\n")} />
-        </pre>
+      {diff.length > 0 && (
+        <div className="diff" tabIndex={0} role="group" aria-label="Previewed changes">
+          <DiffRows lines={previewedLines(diff)} />
+        </div>
       )}
     </section>
   );
@@ -473,10 +498,15 @@ interface FindingsProps {
   previewed: boolean;
 }
 
+/** Returns true unless a finding only repeats the words for its class, as the badge of the card does. */
+function tellsMore({ why, class: risk }: Finding): boolean {
+  return why !== riskLabel(risk);
+}
+
 /** Findings about a command. Those that only say that it makes changes are details if the preview names the changes. */
 function Findings({ command, findings, previewed }: FindingsProps) {
   if (findings.length === 0) return null;
-  const groups = groupedFindings(command, findings);
+  const groups = groupedFindings(command, findings.filter(tellsMore));
   const details = previewed ? groups.filter(({ class: risk }) => risk === "changes") : [];
   const others = groups.filter((group) => !details.includes(group));
   return (
@@ -519,7 +549,7 @@ function focusEnd(field: HTMLTextAreaElement | HTMLInputElement | null): void {
 }
 
 /** Arguments that the short form omits, such as the complete text that a file tool would write. */
-function Arguments({ step }: { step: Step }) {
+function Arguments({ step, overwrite }: { step: Step; overwrite?: Overwrite | undefined }) {
   if (step.effect === "command" || step.effect === "keys") return null;
   const { arguments: args } = step;
   if (typeof args !== "object" || args === null) return null;
@@ -528,7 +558,7 @@ function Arguments({ step }: { step: Step }) {
   const isReason = (value: unknown) => value === step.reason;
   return (
     <>
-      {edit && <FileDiff edit={edit} id="review-what" />}
+      {edit && <FileDiff edit={edit} overwrite={overwrite} id="review-what" />}
       <dl className="arguments">
         {others
           .filter(([, value]) => !isReason(value))

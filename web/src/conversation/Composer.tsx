@@ -252,7 +252,7 @@ export function Composer(props: Props) {
           {queued.map((waits, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: a queue may contain the same text twice
             <li key={`q${at}`}>
-              <span className="tag">queued</span> {oneLine(waits)}
+              <span className="tag">queued</span> <span className="text">{oneLine(waits)}</span>
               {ownQueued.includes(waits) && online && (
                 <button
                   type="button"
@@ -267,7 +267,7 @@ export function Composer(props: Props) {
           {pending.map(({ messageId, content }) => (
             <li key={messageId}>
               <span className="tag">{online ? "sending" : "waiting for the connection"}</span>{" "}
-              {oneLine(content)}
+              <span className="text">{oneLine(content)}</span>
               {!online && (
                 <button
                   type="button"
@@ -284,7 +284,7 @@ export function Composer(props: Props) {
           {typed.map((waits, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: the same text may be typed twice
             <li key={`t${at}`}>
-              <span className="tag">sending</span> {oneLine(waits)}
+              <span className="tag">sending</span> <span className="text">{oneLine(waits)}</span>
             </li>
           ))}
         </ul>

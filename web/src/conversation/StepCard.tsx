@@ -6,13 +6,14 @@ import type { Outcome, Step, StepJob, StepKind } from "../state/item";
 import { SafeText } from "../text/Code";
 import { CopyButton } from "../text/CopyButton";
 import { editOf } from "../text/file-edit";
-import { changedLine, duration, hostGroups, originLabel, statusLabel, statusSign } from "../text/labels";
+import { changedLine, duration, hostCounts, originLabel, statusLabel, statusSign } from "../text/labels";
 import { earlierLabel, lastLines } from "../text/last-lines";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
 import type { SessionId, Status } from "../wire";
 import { CommandText } from "./CommandText";
 import { FileDiff } from "./FileDiff";
 import { Online } from "./online";
+import { useOverwrite } from "./use-overwrite";
 
 /** Longer output is collapsed at first. */
 const SHOWN_CHARS_MAX = 20_000;
@@ -41,6 +42,7 @@ interface Props {
 export const StepCard = memo(({ step, session, undo }: Props) => {
   const { outcome, decided } = step;
   const edit = useMemo(() => editOf(step.tool, step.arguments), [step.tool, step.arguments]);
+  const overwrite = useOverwrite(step);
   if (decided.state === "waiting" && !outcome) return <WaitingStep step={step} />;
   const failed = outcome && !["ok", "rejected", "cancelled"].includes(outcome.status);
   const isRefused = decided.state === "rejected" || outcome?.status === "rejected";
@@ -64,7 +66,7 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
           edited; proposed was <code>{neutralizeLine(step.editedFrom)}</code>
         </p>
       )}
-      {edit && <FileDiff edit={edit} />}
+      {edit && <FileDiff edit={edit} overwrite={overwrite} />}
       {!(edit && outcome?.status === "ok") && <Output step={step} />}
       <StatusLine step={step} session={session} />
       <Changed step={step} undo={undo} />
@@ -93,6 +95,19 @@ function Command({ text }: { text: string }) {
 
 function allLines(count: number): string {
   return `Show all ${count} lines`;
+}
+
+/** Marks of what an output omits; see sysop-host. */
+const OMITTED = /^… \[([\d,]+) lines?, [\d,]+ bytes? omitted;/gm;
+
+/** Offers to show the lines of an output, of which the middle may be omitted: the whole output is a download. */
+function moreLines(raw: string, rows: number, outcome: Outcome | undefined): string {
+  if (!outcome?.truncated) return allLines(rows);
+  const gaps = [...raw.matchAll(OMITTED)].map(([, count = ""]) => Number(count.replaceAll(",", "")));
+  const omitted = gaps.reduce((sum, count) => sum + count, 0);
+  return omitted > 0
+    ? `Show ${rows - gaps.length} of ${rows - gaps.length + omitted} lines`
+    : `Show ${rows} lines`;
 }
 
 /** A pending call is shown in full only in its approval card. */
@@ -142,7 +157,7 @@ function Output({ step }: { step: Step }) {
       />
       {(all || chars > 0 || rows > OUTPUT_ROWS) && (
         <button type="button" className="small more" aria-expanded={all} onClick={() => setAll(!all)}>
-          {all ? "Show less" : rows > 1 ? allLines(rows) : "Show all of it"}
+          {all ? "Show less" : rows > 1 ? moreLines(raw, rows, outcome) : "Show all of it"}
         </button>
       )}
     </>
@@ -289,12 +304,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
       )}
       {outcome?.changed.length === 0 &&
         outcome.changes.map(({ path }) => <span key={path}>changed {neutralizeLine(path)}</span>)}
-      {outcome &&
-        hostGroups(outcome.hosts).map(({ text, status: how }) => (
-          <span key={text}>
-            {statusSign(how)} {text}
-          </span>
-        ))}
+      {outcome && outcome.hosts.length > 0 && <span>{hostCounts(outcome.hosts)}</span>}
       {said.map((text) => (
         <span key={text}>{text}</span>
       ))}

@@ -24,7 +24,7 @@ export function Watching({ step }: { step: Step | undefined }) {
       )}
       <p>
         {step
-          ? "Only someone with more permissions can approve this command."
+          ? "You can watch, but not approve commands."
           : "Read-only: you can watch, but not write or approve."}
       </p>
     </div>

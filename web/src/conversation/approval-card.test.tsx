@@ -336,3 +336,47 @@ test("an undo is asked for by its command and its plan, and its arguments are de
   card.querySelector("details")?.remove();
   expect(card.textContent).not.toMatch(/call_x|records|step/);
 });
+
+const OVERWRITE = "overwrites f (8 bytes, 2 lines): +1 −1 lines";
+
+test("an overwrite shows the change of the present file, and its whole text folded", async () => {
+  const preview = [OVERWRITE, "@@ -2 +2 @@", " one", "-2", "+two"];
+  const card = await draw(proposed("write_file", { path: "f", content: "one\ntwo\n" }, { preview }));
+  expect(card.querySelector(".path")?.textContent).toBe("overwrites f +1 −1");
+  expect(card.querySelector(".diff > pre")?.textContent).toBe("  one- 2+ two");
+  expect(card.querySelector(".diff > details")?.textContent).toBe("The whole new text+ one+ two");
+  expect(card.querySelector(".effect")?.textContent).toBe(OVERWRITE);
+  await vi.waitUntil(() => button("Apply")?.disabled === false);
+});
+
+test("an overwrite whose change is cut is applied only after its end has been in view", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const args = { path: "f", content: "one\ntwo\n" };
+  const covers = { tool: { name: "write_file" } };
+  const written = proposed("write_file", args, { covers });
+  await draw(written);
+  const first = await vi.waitUntil(() => view);
+  first(true);
+  await vi.waitUntil(() => button("Apply")?.disabled === false);
+  // Its preview arrives when the end of the text has been read.
+  const card = await draw({ ...written, preview: [OVERWRITE, "@@ -2 +2 @@", " one", "… 2 more lines"] });
+  const scroll = await vi.waitUntil(() => (view === first ? undefined : view));
+  scroll(false);
+  await vi.waitUntil(() => button("Read to the end"));
+  expect(button("Apply")).toBeUndefined();
+  expect(button("Allow for session")?.disabled).toBe(true);
+  expect(card.querySelector(".diff")?.textContent).toContain(
+    "@@ -2 +2 @@  one… 2 more linesThe whole new text:",
+  );
+  scroll(true);
+  await vi.waitUntil(() => button("Apply")?.disabled === false);
+  button("Apply")?.click();
+  expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow");
+});
+
+test("a finding that only repeats the badge is not listed", async () => {
+  const finding = (end: number, why: string) => ({ start: 0, end, class: "changes", why });
+  const findings = [finding(5, "makes changes"), finding(7, "moves a file")];
+  const card = await draw(proposed("bash", { command: "mv a b" }, { command: "mv a b", findings }));
+  expect(card.querySelector(".findings")?.textContent).toBe("mv a b moves a file");
+});

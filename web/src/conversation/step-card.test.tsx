@@ -40,3 +40,21 @@ test("all of a long command and of its output can be shown and folded again", as
   await vi.waitUntil(() => names().every((name) => name !== "Show less"));
   expect(names()).toEqual(folded);
 });
+
+test("a finished overwrite shows the change of the file that was there", async () => {
+  const call = { sessionId: "s", toolCallId: "c", name: "write_file" };
+  const args = { path: "f", content: "one\ntwo\n" };
+  const preview = ["overwrites f (8 bytes, 2 lines): +1 −1 lines", "@@ -2 +2 @@", " one", "-2", "+two"];
+  const asked = { type: "approval.request", command: "", reason: "", risk: "changes", preview };
+  const messages = [
+    { ...call, ...asked, seq: 1, arguments: args },
+    { ...call, seq: 2, type: "approval.closed", decision: "allow", by: "laptop" },
+    { ...call, seq: 3, type: "tool.call", arguments: args, origin: "model" },
+    { ...call, seq: 4, type: "tool.finished", status: "ok", output: "written" },
+  ];
+  const { items } = fold(emptyTranscript, messages as unknown as ServerMessage[]);
+  root.render(<StepCard step={items[0] as Step} session="s" undo={() => undefined} />);
+  await vi.waitUntil(() => document.querySelector(".diff"));
+  expect(document.querySelector(".path")?.textContent).toBe("overwrites f +1 −1");
+  expect(document.querySelector(".diff > pre")?.textContent).toBe("  one- 2+ two");
+});

@@ -1,6 +1,6 @@
 /** Commands typed on the page: the commands of the TUI and the REPL that apply to it. */
 import * as labels from "../text/labels";
-import type { Effort, Skill, TokenCounts } from "../wire";
+import type { Effort, SessionState, Skill, TokenCounts } from "../wire";
 
 /** A name that the composer completes, with its slash. */
 export interface CommandName {
@@ -73,6 +73,28 @@ export function parseCommand(
       return isSkill(name, skills) ? undefined : { kind: "unknown", word: `/${name}` };
   }
 }
+
+/**
+ * Says why a call that the user asks for would not run now, and what to do; undefined if it would. See
+ * `ui_text::typed_call_refusal`.
+ */
+export function callRefusal(phase: SessionState): string | undefined {
+  switch (phase) {
+    case "idle":
+    case "paused":
+      return undefined;
+    case "waiting":
+      return "not run: a proposal is waiting; answer it first";
+    case "thinking":
+    case "running":
+      return "not run: a turn is running; wait for it, or stop it";
+    case "stopping":
+      return "not run: the turn is being stopped; wait for its end";
+  }
+}
+
+/** Answer to `/compact` while a turn is running. */
+export const COMPACTS_LATER = "the context will be compacted after this step";
 
 /** Returns true if a skill or a custom command has this name, with or without its slash. */
 export function isSkill(name: string, skills: readonly Skill[]): boolean {

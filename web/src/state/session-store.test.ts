@@ -294,6 +294,34 @@ test("what is typed after a new skill is sent after it, and the skills are asked
   expect(answers).toHaveLength(1);
 });
 
+test("a command that cannot run now returns to the composer with a reason", () => {
+  const drafts: string[] = [];
+  store.onDraft((text) => drafts.push(text));
+  greet(1);
+  tell({
+    type: "state",
+    sessionId,
+    seq: 1,
+    event: "turn_started",
+    state: "thinking",
+    turn: 1,
+  } as ServerMessage);
+  store.flush();
+  store.say("!uptime");
+  store.undoStep("c1");
+  store.flush();
+  expect(sent).toEqual([]);
+  expect(drafts).toEqual(["!uptime"]);
+  const why = "not run: a turn is running; wait for it, or stop it";
+  const notices = () =>
+    store.snapshot().transcript.items.flatMap((item) => (item.kind === "notice" ? [item.text] : []));
+  expect(notices()).toEqual([why, why]);
+  store.say("/compact");
+  store.flush();
+  expect(sent).toMatchObject([{ type: "compact" }]);
+  expect(notices()).toContain("the context will be compacted after this step");
+});
+
 test("a stop returns what waits for the list of skills to the composer", async () => {
   const skills = [{ name: "deploy", kind: "skill", source: "user", path: "p", listed: true }];
   let answer = () => {};

@@ -20,7 +20,7 @@ import type {
   SessionId,
   Skill,
 } from "../wire";
-import { isSkill, parseCommand } from "./commands";
+import { COMPACTS_LATER, callRefusal, isSkill, parseCommand } from "./commands";
 import { addedTo, type DraftPlace } from "./draft";
 import type { Step } from "./item";
 import { notify } from "./notify";
@@ -285,11 +285,8 @@ export class SessionStore {
       return undefined;
     }
     if (text.startsWith("!") && text.slice(1).trim()) {
-      this.sendCommand(
-        { type: "direct", command: text.slice(1).trim(), origin: "typed" },
-        "Command not run",
-        { draft: text },
-      );
+      const command = text.slice(1).trim();
+      this.sendCall({ type: "direct", command, origin: "typed" }, "Command not run", { draft: text });
       return undefined;
     }
     const { usage, skills } = this.view.transcript;
@@ -298,6 +295,7 @@ export class SessionStore {
       case "compact": {
         const { focus } = command;
         const message: ClientMessage = { type: "compact", ...(focus && { focus }) };
+        if (this.view.transcript.phase !== "idle") this.note(COMPACTS_LATER);
         this.sendCommand(message, "Context not compacted", { draft: text });
         break;
       }
@@ -384,12 +382,12 @@ export class SessionStore {
   /** Runs a step that was proposed while the session was read-only; the current mode judges it. */
   runStep({ tool, arguments: args }: Step): void {
     const given = typeof args === "object" && args !== null ? (args as Record<string, unknown>) : {};
-    this.sendCommand({ type: "direct", tool, arguments: given, origin: "plan" }, "Step not run");
+    this.sendCall({ type: "direct", tool, arguments: given, origin: "plan" }, "Step not run");
   }
 
   /** Writes a file on the session's host, as the user's own call. */
   upload(path: string, content: string): void {
-    this.sendCommand(
+    this.sendCall(
       { type: "direct", tool: "write_file", arguments: { path, content }, origin: "typed" },
       "File not uploaded",
     );
@@ -397,10 +395,7 @@ export class SessionStore {
 
   /** Requests the undo of a call; its plan is sent as an approval request. */
   undoStep(call: string): void {
-    this.sendCommand(
-      { type: "direct", tool: "undo", arguments: { call }, origin: "typed" },
-      "Call not undone",
-    );
+    this.sendCall({ type: "direct", tool: "undo", arguments: { call }, origin: "typed" }, "Call not undone");
   }
 
   /** Answers a program's prompt. The answer is sent and not stored. */
@@ -482,6 +477,14 @@ export class SessionStore {
   trouble(problem: unknown, what = "Something went wrong"): void {
     if (problem instanceof RequestError) this.tell(problem.what, problem.why, problem.hint);
     else this.tell(what, problem instanceof Error ? problem.message : String(problem), "");
+  }
+
+  /** Sends a call that the user asks for. While a turn runs, its text returns to the draft, and a notice says why. */
+  private sendCall(message: ClientMessage, what: string, more: Omit<SentCommand, "what"> = {}): void {
+    const why = callRefusal(this.view.transcript.phase);
+    if (why === undefined) return this.sendCommand(message, what, more);
+    if (more.draft) this.appendToDraft(more.draft);
+    this.note(why);
   }
 
   private sendCommand(message: ClientMessage, what: string, more: Omit<SentCommand, "what"> = {}): void {

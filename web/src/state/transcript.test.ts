@@ -479,7 +479,7 @@ test("a call without a model names who asked for it, before and after its start"
     const step = lastStep(fold(emptyTranscript, log(first, ...messages)));
     return step && [step.command, originLabel(step, (name) => name)];
   };
-  expect(label(begins("typed", "bob"), [asked])).toEqual(["undo call 3", "asked for by bob"]);
+  expect(label(begins("typed", "bob"), [asked])).toEqual(["undo call 3", "requested by bob"]);
   const started = { ...starts("d1", "run_command", { command: "uptime" }), origin: "typed" };
   expect(label(begins("typed", "bob"), [started])).toEqual(["uptime", "typed by bob"]);
   expect(label(begins("typed"), [started])).toEqual(["uptime", "typed by a user"]);

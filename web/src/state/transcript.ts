@@ -4,7 +4,7 @@
  * must neutralize it.
  */
 
-import { callSummary, modeLabel, pauseLabel, typedLabel } from "../text/labels";
+import { budgetLabel, callSummary, modeLabel, pauseLabel, typedLabel } from "../text/labels";
 import { logNotice, type NoticeLine, taskNotice } from "../text/notices";
 import type {
   ApprovalMode,
@@ -358,13 +358,14 @@ class TranscriptBuilder {
       said.push(modeLabel(message.mode));
     }
     if (message.effort !== undefined) said.push(`reasoning effort set to \`${message.effort}\``);
+    if (message.budget !== undefined) said.push(`budget set: ${budgetLabel(message.budget)}`);
     if (message.lent !== undefined) {
       const { tools, root } = message.lent;
       change.lent = tools.length > 0 ? message.lent : undefined;
       const names = tools.map(({ name }) => name).join(", ");
       said.push(tools.length > 0 ? `tools on a client in ${root}: ${names}` : "client tools disconnected");
     }
-    if (message.rules) said.push("rules added from the current config");
+    if (message.rules) said.push("rules added");
     if (facts) this.next.facts = { ...facts, ...change };
     if (said.length > 0) this.notice(message.seq, { text: said.join("; "), weight: "note" });
   }

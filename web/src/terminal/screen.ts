@@ -6,6 +6,7 @@ import { WebLinksAddon } from "@xterm/addon-web-links";
 import { WebglAddon } from "@xterm/addon-webgl";
 import { type ITheme, Terminal } from "@xterm/xterm";
 import { isWeb } from "./links";
+import { isSoftwareRenderer, rendererOf } from "./webgl-renderer";
 
 /** Scrollback rows, as on the server. */
 export const SCROLLBACK_ROWS = 10_000;
@@ -141,13 +142,15 @@ function links(hint: (text: string) => void): WebLinksAddon {
 
 /**
  * Uses WebGL while it is available, otherwise the DOM renderer. Software-emulated WebGL is avoided, because it would
- * use up the CPU.
+ * use up the CPU, and may draw nothing where a pixel of the page is several of the screen.
  */
 function enableWebgl(term: Terminal): void {
   const canvas = document.createElement("canvas");
   const card = canvas.getContext("webgl2", { failIfMajorPerformanceCaveat: true });
   if (!card) return;
+  const isEmulated = isSoftwareRenderer(rendererOf(card));
   card.getExtension("WEBGL_lose_context")?.loseContext(); // a page has few of them
+  if (isEmulated) return;
   try {
     const webgl = new WebglAddon();
     webgl.onContextLoss(() => webgl.dispose());

@@ -14,9 +14,9 @@ export interface DiffLine {
 
 /** Returns the lines of an edit, exact to the byte: a changed newline at the end of the file has its own line. */
 export function diffLines({ old, text }: FileEdit): DiffLine[] {
-  const added = lines(text).map((line): DiffLine => ({ side: "added", text: line }));
+  const added = linesOf(text).map((line): DiffLine => ({ side: "added", text: line }));
   if (old === undefined) return added;
-  const [before, after] = [lines(old), lines(text)];
+  const [before, after] = [linesOf(old), linesOf(text)];
   const found: DiffLine[] = [];
   if (Math.max(before.length, after.length) > LINES_MAX) {
     found.push(...before.map((line): DiffLine => ({ side: "removed", text: line })), ...added);
@@ -33,14 +33,14 @@ export function diffLines({ old, text }: FileEdit): DiffLine[] {
 }
 
 /** Splits text into lines; a final line end does not start another line. */
-function lines(text: string): string[] {
+export function linesOf(text: string): string[] {
   const all = text.split("\n");
   if (all.length > 1 && all.at(-1) === "") all.pop();
   return all;
 }
 
 /** Replaces unchanged lines far from any change with one line that states their count. */
-function withoutFarLines(all: readonly DiffLine[]): DiffLine[] {
+export function withoutFarLines(all: readonly DiffLine[]): DiffLine[] {
   const near = new Set<number>();
   all.forEach(({ side }, at) => {
     if (side === "same") return;

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { HostOutcome } from "../wire";
+import type { Status } from "../wire";
 import {
   approvalWords,
   boundsLabel,
+  budgetLabel,
   type CodePhrase,
   callSummary,
   changedLine,
@@ -10,7 +11,8 @@ import {
   elapsed,
   expiryLabel,
   foldNames,
-  hostGroups,
+  hostCounts,
+  plainExcerpt,
   progressLabel,
   shortTime,
   typedLabel,
@@ -24,6 +26,15 @@ test("a countdown is written as in the other front ends", () => {
     "1 command, 60s, $0.31, @lab left",
   );
   expect(expiryLabel(1_000, 1_000)).toBe("Expired.");
+  const expiry = [1_000, 600_000, 3_600_000, 5_400_000].map((left) => expiryLabel(left, 0));
+  expect(expiry).toEqual(
+    ["1 s", "10 min", "1 h", "1 h 30 min"].map((time) => `Expires in ${time}, then it is rejected.`),
+  );
+});
+
+test("a budget names the limits that are set, as in the other front ends", () => {
+  const budget = { session: { cost: 0.5, tokens: 200_000 }, turn: { minutes: 1 } };
+  expect(budgetLabel(budget)).toBe("session $0.50, 200 k tokens; turn 1 minute");
 });
 
 test("a change of a file is applied, and a command is run", () => {
@@ -38,7 +49,7 @@ test("a change of a file is applied, and a command is run", () => {
   const undo = (args: object) => approvalWords({ tool: "undo", arguments: args });
   expect(undo({ step: 1 })).toEqual({ question: "Undo call 1", yes: "Undo" });
   expect(undo({ step: 1, undoes: "rm -r x\nls" }).question).toBe("Undo rm -r x\\nls");
-  expect(undo({ changes: [{ path: "a" }] }).question).toBe("Undo the last change of files: a");
+  expect(undo({ changes: [{ path: "a" }] }).question).toBe("Undo the last file change: a");
   expect(undoneWhat({ undoes: "x".repeat(90) }).code).toBe(`${"x".repeat(80)}…`);
 });
 
@@ -54,6 +65,12 @@ test("the scope of a proposal repeats a short command, and means a long one that
     expect(scope(long)).toBe("this exact command in this directory");
     expect(scope(long, "other")).toContain(long.slice(0, 2));
   }
+  expect(said(coversShown({ program: { program: "touch", subcommand: null } }, "touch x"))).toBe(
+    "any simple touch … that stays below this directory",
+  );
+  expect(said(coversShown({ program: { program: "systemctl", subcommand: "start" } }, "x"))).toBe(
+    "any simple systemctl start … run in this directory",
+  );
   expect(said(coversShown({ tool: { name: "edit_file" } }, "x".repeat(99)))).toContain(
     "any call of edit_file",
   );
@@ -76,11 +93,11 @@ test("an undo names its files, as in the core", () => {
   const undo = (args: unknown) => callSummary("undo", args);
   const files = (...paths: string[]) => paths.map((path) => ({ path }));
   const two = files("etc/a.conf", "b\n.txt", "etc/a.conf");
-  expect(undo({ changes: two })).toBe("undo the last change of files: etc/a.conf, b\\n.txt");
+  expect(undo({ changes: two })).toBe("undo the last file change: etc/a.conf, b\\n.txt");
   expect(undo({ step: 3, changes: files("a", "b", "c", "d", "e") })).toBe("undo call 3: a, b, c and 2 more");
   expect(undo({ step: 2, records: [] })).toBe("undo call 2");
   for (const odd of [null, undefined, {}, { changes: "a" }, { changes: [null, { path: 1 }] }]) {
-    expect(undo(odd)).toBe("undo the last change of files");
+    expect(undo(odd)).toBe("undo the last file change");
   }
 });
 
@@ -141,26 +158,17 @@ test("consecutive hosts become ranges, as in the core", () => {
   }
 });
 
-test("hosts that all printed something else share a line, as in the core", () => {
-  const host = (name: string, group: number, code: number): HostOutcome => ({
-    host: name,
-    status: code === 0 ? "ok" : "failed",
-    exit_code: code,
-    duration_ms: 10,
-    group,
-  });
-  const hosts = [host("app01", 0, 0), host("app02", 1, 0), host("app03", 2, 0)];
-  expect(hostGroups(hosts)).toHaveLength(3);
-  hosts.push(host("app04", 3, 0), host("web1", 4, 1));
-  expect(hostGroups(hosts).map(({ text }) => text)).toEqual([
-    "4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms",
-    "1 host (web1): exit 1, 10 ms",
-  ]);
-  const down = {
-    ...host("db1", 0, 1),
-    status: "failed" as const,
-    exit_code: undefined,
-    unreachable: "db1: refused",
-  };
-  expect(hostGroups([down]).map(({ text }) => text)).toEqual(["1 host (db1): not run: db1: refused"]);
+test("the results on several hosts are counted, the failures first", () => {
+  const host = (name: string, status: Status) => ({ host: name, status, duration_ms: 10, group: 0 });
+  const ok = ["app01", "app02", "app03"].map((name) => host(name, "ok"));
+  expect(hostCounts([...ok, host("db1", "failed")])).toBe("✗ 1 host, ✓ 3 hosts");
+  expect(hostCounts([host("a", "rejected"), host("b", "timeout"), host("c", "ok")])).toBe(
+    "■ 1 host not run, ✗ 1 host timed out, ✓ 1 host",
+  );
+});
+
+test("an excerpt has no signs of tables and code, but the pipes of commands", () => {
+  expect(plainExcerpt("| Host | `df` | |---|:--:| | web1 | 9 % |")).toBe("Host df web1 9 %");
+  expect(plainExcerpt("run ps aux | grep nginx || true")).toBe("run ps aux | grep nginx || true");
+  expect(plainExcerpt("| Host | |---| | `ps | wc` | <cmd>ls | wc</cmd>")).toBe("Host ps | wc ls | wc");
 });

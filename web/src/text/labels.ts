@@ -3,6 +3,8 @@ import type { Step } from "../state/item";
 import type { ModelProgress } from "../state/transcript";
 import type {
   AutoLeft,
+  Budget,
+  BudgetLimits,
   Grant,
   HostOutcome,
   Mode,
@@ -48,9 +50,24 @@ export function boundsLabel({ commands, until, cost, hosts }: AutoLeft, now: num
   return neutralizeLine(`${[...parts, ...(hosts ?? [])].join(", ")} left`);
 }
 
+/** Returns the limits that are set, like the other front ends: `session $0.50, 200 k tokens; turn 20 minutes`. */
+export function budgetLabel({ session, turn }: Budget): string {
+  const limits = (name: string, { cost, tokens: most, minutes }: BudgetLimits): string => {
+    const parts: string[] = [];
+    if (cost !== undefined) parts.push(`$${Number(cost.toFixed(2)) === cost ? cost.toFixed(2) : cost}`);
+    if (most !== undefined) parts.push(`${tokens(most)} tokens`);
+    if (minutes !== undefined) parts.push(`${minutes} ${minutes === 1 ? "minute" : "minutes"}`);
+    return parts.length > 0 ? `${name} ${parts.join(", ")}` : "";
+  };
+  return [limits("session", session), limits("turn", turn)].filter(Boolean).join("; ");
+}
+
 export function expiryLabel(expiresAt: number, now: number): string {
   const left = expiresAt - now;
-  return left > 0 ? `Rejected automatically in ${shortTime(left)}.` : "Expired.";
+  if (left <= 0) return "Expired.";
+  const units: Record<string, string> = { h: "h", m: "min", s: "s" };
+  const time = shortTime(left).replace(/(\d+)([hms])/g, (_, count, unit) => `${count} ${units[unit]} `);
+  return `Expires in ${time.trim()}, then it is rejected.`;
 }
 
 export function fileSize(bytes: number): string {
@@ -206,7 +223,9 @@ export function covers(grant: Grant): CodePhrase {
   if ("exact" in grant) return phrase("exactly", grant.exact.command, here);
   if ("program" in grant) {
     const { program, subcommand } = grant.program;
-    return phrase("any simple", subcommand ? `${program} ${subcommand} …` : `${program} …`, here);
+    return subcommand
+      ? phrase("any simple", `${program} ${subcommand} …`, "run in this directory")
+      : phrase("any simple", `${program} …`, "that stays below this directory");
   }
   if ("tool" in grant) return phrase("any call of", grant.tool.name, "here, except on protected files");
   return phrase("as described by the server", "", "");
@@ -271,7 +290,8 @@ export function typedLabel(typed: TypedInput): string {
   };
   if ("activity" in typed) {
     const { keys, seconds } = typed.activity;
-    return `used the terminal: ${keys} ${keys === 1 ? "key" : "keys"} in ${seconds} s`;
+    const time = seconds > 0 ? ` in ${seconds} s` : "";
+    return `used the terminal: ${keys} ${keys === 1 ? "key" : "keys"}${time}`;
   }
   if ("keys" in typed) return `typed into the terminal: ${neutralizeLine(typed.keys.text)}`;
   if ("secret" in typed && typed.secret.prompt.trim() === "") return "entered a password";
@@ -340,57 +360,37 @@ export function shortHostLabel(host: string): string {
   return names.length === 1 ? neutralizeLine(host) : `${names.length} hosts`;
 }
 
-/** Maximum number of groups that ended alike and have a line each. More groups share one line. */
-const GROUP_LINES_MAX = 3;
-
-/**
- * Results of a call on several hosts: one line per group of hosts with the same result. If almost every host printed
- * something else, the groups that ended alike share a line.
- */
-export function hostGroups(hosts: readonly HostOutcome[]): { text: string; status: Status }[] {
-  const groups = new Map<number, HostOutcome[]>();
-  for (const host of hosts) groups.set(host.group, [...(groups.get(host.group) ?? []), host]);
-  const endOf = ({ status, exit_code, unreachable }: HostOutcome) =>
-    `${status} ${exit_code ?? ""} ${unreachable !== undefined}`;
-  const firsts = [...groups.values()].flatMap(([first]) => first ?? []);
-  const merged = new Set<string>();
-  return [...groups.entries()]
-    .sort(([a], [b]) => a - b)
-    .flatMap(([, group]): { text: string; status: Status }[] => {
-      const [first] = group;
-      if (!first) return [];
-      const end = endOf(first);
-      const outputs = firsts.filter((other) => endOf(other) === end).length;
-      if (outputs <= GROUP_LINES_MAX) return [groupSummary(group, first, 1)];
-      if (merged.has(end)) return [];
-      merged.add(end);
-      return [
-        groupSummary(
-          hosts.filter((host) => endOf(host) === end),
-          first,
-          outputs,
-        ),
-      ];
-    });
+/** Returns the number of hosts per result of a call on several hosts, the failures first: `✗ 1 host, ✓ 3 hosts`. */
+export function hostCounts(hosts: readonly HostOutcome[]): string {
+  const counts = new Map<Status, number>();
+  for (const { status } of hosts) counts.set(status, (counts.get(status) ?? 0) + 1);
+  return [...counts]
+    .sort(([one], [other]) => Number(one === "ok") - Number(other === "ok"))
+    .map(([status, count]) => {
+      const word = status === "rejected" ? " not run" : ` ${statusLabel(status)}`;
+      const told = status === "ok" || status === "failed" ? "" : word;
+      return `${statusSign(status)} ${count} ${count === 1 ? "host" : "hosts"}${told}`;
+    })
+    .join(", ");
 }
 
-/** Describes hosts that ended alike, with this number of different outputs. */
-function groupSummary(group: readonly HostOutcome[], first: HostOutcome, outputs: number) {
-  const { status, exit_code: code } = first;
-  const names = foldNames(group.map((host) => neutralizeLine(host.host)));
-  const count = group.length === 1 ? "1 host" : `${group.length} hosts`;
-  if (first.unreachable !== undefined) {
-    const why = outputs > 1 ? "they cannot be reached" : neutralizeLine(first.unreachable);
-    return { text: `${count} (${names}): not run: ${why}`, status };
-  }
-  if (status === "rejected") return { text: `${count} (${names}): not run`, status };
-  const known = code !== undefined && (status === "ok" || status === "failed");
-  const ended = known ? `exit ${code}` : statusLabel(status);
-  const differ = outputs > 1 ? `, ${outputs} different outputs` : "";
-  const longest = Math.max(...group.map((host) => host.duration_ms));
-  // Of a host whose connection was lost, no time is known.
-  const took = longest > 0 ? `, ${duration(longest)}` : "";
-  return { text: `${count} (${names}): ${ended}${differ}${took}`, status };
+/** Matches text of Markdown tables: a rule, or the beginning or end of a row. */
+const TABLE = /\|\s*:?-{2,}|^\s*\||\|\s+\||\|\s*$/;
+
+/** Returns an excerpt of a message in one line, without the signs of Markdown tables and code. */
+export function plainExcerpt(excerpt: string): string {
+  const isTable = TABLE.test(excerpt);
+  const parts = excerpt.split(/(`[^`]*`|<cmd>.*?<\/cmd>)/s).map((part, at) => {
+    if (at % 2 === 1 || !isTable) return part;
+    return part.replace(/(?<=\|)(?:\s*:?-{2,}:?\s*(?:\||$))+/g, " ").replaceAll("|", " ");
+  });
+  return neutralizeLine(
+    parts
+      .join("")
+      .replace(/<\/?cmd>|`/g, "")
+      .replace(/ {2,}/g, " ")
+      .trim(),
+  );
 }
 
 /** Maximum characters of an argument in a short form. */
@@ -436,7 +436,7 @@ const FILES_NAMED_MAX = 3;
 /** An undo: the call or the last change, and the files that it restores, without the ids that it carries. */
 function undoSummary(args: unknown): string {
   const { step, changes } = (args ?? {}) as { step?: unknown; changes?: unknown };
-  const what = typeof step === "number" ? `undo call ${step}` : "undo the last change of files";
+  const what = typeof step === "number" ? `undo call ${step}` : "undo the last file change";
   const paths = (Array.isArray(changes) ? changes : []).map(
     (change) => (change as { path?: unknown } | null)?.path,
   );
@@ -483,7 +483,7 @@ export function originLabel(
     case "model":
       return undefined;
     case "typed":
-      return `${tool === "undo" ? "asked for" : "typed"} by ${by ?? "a user"}`;
+      return `${tool === "undo" ? "requested" : "typed"} by ${by ?? "a user"}`;
     case "routine":
       return `from a routine${started}`;
     case "plan":

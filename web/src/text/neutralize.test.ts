@@ -30,6 +30,13 @@ test("colors and cursor movements are removed from the output of a program", () 
   expect(plainOutput("half \u001b")).toBe("half \\x1b");
 });
 
+test("of a line of output that is written again, the last text is shown", () => {
+  expect(plainOutput("get\n\r[#  ] 2%\r[## ] 5%")).toBe("get\n[## ] 5%");
+  expect(plainOutput("[#  ] 2%\r[## ] 5%\r")).toBe("[## ] 5%");
+  expect(plainOutput("[#  ] 2%\r\r\n\r\r\ndone\r\n")).toBe("[#  ] 2%\n\ndone\n");
+  expect(neutralize("a\rb")).toBe("a\\rb");
+});
+
 test("letters that only look Latin are listed", () => {
   expect(confusableCharacters("rm /hоme; привет")).toEqual(["о (U+043E)"]);
   expect(confusableCharacters("ls /home")).toEqual([]);

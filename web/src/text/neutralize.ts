@@ -100,10 +100,18 @@ const SEQUENCES = new RegExp(
 );
 
 /**
- * Returns a program's output as plain text: colors and cursor movements are removed, and `neutralize` shows the rest.
+ * Returns a program's output as plain text, as a terminal would show it: colors and cursor movements are removed, and of
+ * a line that is written again, as by a progress bar, the last text is shown. `neutralize` shows the rest.
  */
 export function plainOutput(text: string): string {
-  return neutralize(text.replace(SEQUENCES, "").replace(/\r+\n/g, "\n"));
+  return neutralize(text.replace(SEQUENCES, "").split("\n").map(lastWritten).join("\n"));
+}
+
+/** Returns what is left of a line that begins again after each carriage return. */
+function lastWritten(line: string): string {
+  let end = line.length;
+  while (line[end - 1] === "\r") end -= 1;
+  return line.slice(line.lastIndexOf("\r", end - 1) + 1, end);
 }
 
 /** Returns the letters of other scripts that resemble Latin ones, in words that also contain Latin letters. */

@@ -204,6 +204,10 @@ impl Session {
             }
             ConfigChange::Mode(mode) => self.state.mode = mode,
             ConfigChange::Effort(effort) => self.state.spec_mut().effort = Some(effort),
+            ConfigChange::Budget(limits) => {
+                let spec = self.state.spec_mut();
+                spec.budget = spec.budget.updated(limits);
+            }
             ConfigChange::Revoke(grants) => {
                 self.state.grants.retain(|granted| !grants.contains(&granted.grant));
             }

@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 
 use super::state::QueuedPrompt;
 use super::{Activity, Session};
-use crate::event::{CancelFollowUp, Origin, Output, StopReason};
+use crate::event::{CancelFollowUp, Effect, Origin, Output, StopReason};
 use crate::message::{Arguments, ToolCall};
+use crate::ui_text;
 use crate::undo::UNDO_TOOL;
 
 /// A call to run without a model; the fields of `Input::Direct`.
@@ -19,7 +20,8 @@ pub(super) struct DirectCall {
 }
 
 impl Session {
-    /// Runs one call without a model. A paused turn is abandoned first. The input is ignored while a turn runs.
+    /// Runs one call without a model. A paused turn is abandoned first. While a turn runs, a notice says that the call
+    /// does not run.
     pub(super) fn on_direct(&mut self, out: &mut Output, direct: DirectCall) {
         let waiting = match self.activity() {
             Activity::Idle => VecDeque::new(),
@@ -28,7 +30,8 @@ impl Session {
                 self.stop_with_reason(out, StopReason::Paused, CancelFollowUp::Nothing);
                 waiting
             }
-            Activity::Thinking | Activity::AwaitingApproval | Activity::Running => return,
+            Activity::AwaitingApproval => return refuse(out, ui_text::PROPOSAL_WAITS),
+            Activity::Thinking | Activity::Running => return refuse(out, ui_text::TURN_RUNS),
         };
         self.call_directly(out, direct);
         for prompt in waiting {
@@ -51,4 +54,8 @@ impl Session {
         let call = ToolCall { id, wire_id: None, name: tool, arguments: Arguments::Object(arguments) };
         self.review_call(out, call, origin);
     }
+}
+
+fn refuse(out: &mut Output, why: &str) {
+    out.effects.push(Effect::Notify { text: format!("not run: {why}") });
 }

@@ -160,9 +160,22 @@ impl Session {
     }
 
     pub(super) fn on_stop_job(&mut self, out: &mut Output, job: JobId) {
-        if let Some(job) = self.state.jobs.job(job) {
-            out.effects.push(Effect::CancelTool { call: job.call.clone() });
+        out.effects.push(match self.state.jobs.job(job) {
+            Some(job) => Effect::CancelTool { call: job.call.clone() },
+            None => Effect::Notify { text: self.not_running(job).replace('\n', "; ") },
+        });
+    }
+
+    /// Returns the sentence about a job that cannot be stopped.
+    fn not_running(&self, id: JobId) -> String {
+        match self.state.ended_jobs.iter().any(|ended| ended.id == id) {
+            true => format!("job {id} has already ended"),
+            false => self.no_such_job(id),
         }
+    }
+
+    fn no_such_job(&self, id: JobId) -> String {
+        format!("no job has the id {id}; {}", self.list_jobs())
     }
 
     /// Ends all jobs with the status `unknown`. Jobs do not survive the process that ran them.
@@ -222,7 +235,7 @@ impl Session {
             return Outcome::ok(format!("{output}\n[job {id} is running: {}]", job.command).trim_start());
         }
         let Some(ended) = self.state.ended_jobs.iter().find(|ended| ended.id == id) else {
-            return Outcome::failed(format!("no job has the id {id}; {}", self.list_jobs()));
+            return Outcome::failed(self.no_such_job(id));
         };
         let text = format!("{}\n[job {id} ended, {}: {}]", ended.output, ended.result(), ended.job.command);
         Outcome::ok(text.trim_start())

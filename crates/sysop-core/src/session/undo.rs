@@ -119,7 +119,7 @@ impl Session {
         let step = argument(call, "step").and_then(Value::as_u64);
         let command = match step {
             Some(step) => format!("undo call {step}"),
-            None => "undo the last change of files".to_owned(),
+            None => "undo the last file change".to_owned(),
         };
         let covers = Grant::Exact { command: command.clone() };
         let locks_out = guarded.is_some() || unguarded.is_some();

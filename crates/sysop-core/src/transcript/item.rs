@@ -10,6 +10,7 @@ use crate::message::{ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
 use crate::policy::{Grant, Risk, Rule};
 use crate::transcript::SessionInfo;
+use crate::undo::UNDO_TOOL;
 
 /// Id of an item for the lifetime of the session. It is the same in a live transcript and in a replay.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -166,9 +167,11 @@ impl Proposal {
     }
 
     /// Returns the grant that the answer "allow for this session" would give; `None` if the call can be allowed only
-    /// once.
+    /// once, as an undo: each is about another change.
     pub fn session_grant(&self) -> Option<&Grant> {
-        self.covers.as_ref().filter(|_| !self.risk.class.always_asks() && self.terms.people == 1)
+        let can_repeat = self.call.name != UNDO_TOOL;
+        let grant = self.covers.as_ref().filter(|_| can_repeat && self.terms.people == 1);
+        grant.filter(|_| !self.risk.class.always_asks())
     }
 
     /// Returns the rule that the answer "always" would write. `None` if the call is not a plain command, always needs
@@ -248,7 +251,7 @@ impl ProposalState {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decider {
-    /// The approval mode, an earlier grant, or a typed command that needs no approval.
+    /// The approval mode, an earlier grant (with the scope `Session`), or a typed command that needs no approval.
     Policy,
     Person(String),
 }

@@ -37,6 +37,12 @@ impl Transcript {
         }
     }
 
+    /// Returns the notice of a requested pause that has begun, which says no more than the phase.
+    pub fn pause_notice(&self) -> Option<ItemId> {
+        let is_paused = matches!(self.phase, SessionPhase::Paused { reason: PauseReason::Asked });
+        self.turn.pause_notice.filter(|_| is_paused && self.pause_delay().is_none()).map(ItemId::Notice)
+    }
+
     /// Returns the notice that the event at `seq` wrote or changed. A front end that only appends shows each of them.
     pub fn notice_at(&self, seq: Seq) -> Option<&Notice> {
         let changed = self.mode_notice.as_ref().filter(|(_, last)| *last == seq).map(|(id, _)| id.clone());
@@ -95,6 +101,11 @@ impl Transcript {
         let by = by.filter(|_| self.participants.are_several());
         let by = by.map_or_else(String::new, |by| format!(" by {by}"));
         self.notice(Severity::Note, format!("queued{by}: {prompt}"));
+    }
+
+    /// Returns the prompts that are queued behind the current turn.
+    pub fn queued_prompts(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.queued.iter().map(|(_, prompt)| prompt.as_str())
     }
 
     /// Notes that a turn starts with this prompt.

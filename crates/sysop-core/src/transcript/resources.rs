@@ -113,6 +113,12 @@ impl Transcript {
         &self.resources.grants
     }
 
+    /// Names the hosts on which the current or last turn was not done, because its calls did not reach them, as in
+    /// `not done on web1`. Returns `None` if all were reached.
+    pub fn missed_hosts(&self) -> Option<String> {
+        self.turn.missed_hosts.summary(self.session_info()?.place())
+    }
+
     /// Returns the progress of the model call in flight, if known.
     pub fn progress(&self) -> Option<ModelProgress> {
         self.resources.progress

@@ -4,6 +4,7 @@ use super::{SHORT_ARGUMENT_CHARS_MAX, approval_label};
 use crate::catalog::REASONS;
 use crate::event::{ConfigChange, TypedInput};
 use crate::message::{Arguments, ToolCall};
+use crate::policy::{PolicyOptions, Rule};
 use crate::tool::ClientTools;
 use crate::ui_text;
 use crate::undo::undo_summary;
@@ -43,16 +44,28 @@ fn short_argument(value: &serde_json::Value) -> String {
     }
 }
 
-pub(super) fn change_sentence(change: &ConfigChange) -> String {
+/// Says what a change of the configuration set.
+pub fn change_sentence(change: &ConfigChange) -> String {
     match change {
         ConfigChange::Model(model) => format!("model set to {model}"),
         ConfigChange::Approve(mode) => format!("approval mode set to `{}`", approval_label(*mode)),
         ConfigChange::Auto(bounds) => format!("approval mode set to `auto` for {bounds}, then `ask`"),
         ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
         ConfigChange::Effort(effort) => format!("reasoning effort set to `{}`", effort.as_str()),
-        ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
+        ConfigChange::Budget(limits) => format!("budget set: {limits}"),
+        ConfigChange::Rules { options, rules, .. } => rules_sentence(options.as_ref(), rules).to_owned(),
         ConfigChange::Revoke(grants) => ui_text::revoked(grants),
         ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
+    }
+}
+
+/// Says where rules came from that were added to a session. The answer "always" adds a rule without options. A message
+/// of a server names no rules.
+pub fn rules_sentence(options: Option<&PolicyOptions>, rules: &[Rule]) -> &'static str {
+    match (options, rules) {
+        (Some(_), _) => "rules added from the current config",
+        (None, [_, ..]) => "rule saved to rules.toml",
+        (None, []) => "rules added",
     }
 }
 

@@ -84,7 +84,7 @@ impl SessionInfo {
             ConfigChange::Approve(mode) => self.approve = *mode,
             ConfigChange::Auto(_) => self.approve = ApprovalMode::Auto,
             ConfigChange::Mode(mode) => self.mode = *mode,
-            ConfigChange::Effort(_) | ConfigChange::Revoke(_) => {}
+            ConfigChange::Effort(_) | ConfigChange::Budget(_) | ConfigChange::Revoke(_) => {}
             ConfigChange::Rules { options, .. } => {
                 self.sandbox = options.as_ref().map_or(self.sandbox, |options| options.sandbox.mode);
             }

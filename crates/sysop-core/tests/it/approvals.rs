@@ -411,3 +411,18 @@ fn a_turn_that_is_stopped_during_the_hooks_of_its_prompt_starts_nothing() {
     world.direct("bash", "true", Origin::User);
     assert_eq!(world.ran.len(), 1, "typed commands have no prompt to check");
 }
+
+#[test]
+fn a_typed_call_during_a_turn_is_refused_with_a_reason() {
+    let mut world = with(ApprovalMode::Each, PolicyOptions::default());
+    let direct = |world: &mut World| {
+        let before = world.log.len();
+        world.direct("bash", "uptime", Origin::User);
+        assert_eq!(world.log.len(), before, "nothing happens");
+        notices(world)
+    };
+    world.prompt("go");
+    assert_eq!(direct(&mut world), ["not run: a turn is running; wait for it, or stop it"]);
+    world.reply(calls(vec![bash("c", "make")]));
+    assert_eq!(direct(&mut world), ["not run: a proposal is waiting; answer it first"]);
+}

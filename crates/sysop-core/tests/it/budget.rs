@@ -1,7 +1,7 @@
 //! Budgets of tokens, cost and minutes.
 
 use sysop_core::budget::{Budget, BudgetLimits};
-use sysop_core::event::{Effect, Event, Input, Origin, PauseReason};
+use sysop_core::event::{ConfigChange, Effect, Event, Input, Origin, PauseReason};
 use sysop_core::id::{Timestamp, TurnId};
 use sysop_core::message::{FailureKind, Reply, Usage};
 use sysop_core::outcome::{Outcome, Status};
@@ -72,6 +72,37 @@ fn a_session_adds_up_its_turns_and_each_turn_starts_at_zero() {
     assert!(detail.starts_with("the session has used 10 k of 12 k tokens"), "{detail}");
     world.tell(Input::Cancel);
     assert!(world.lines().contains("ended paused"), "{}", world.lines());
+}
+
+#[test]
+fn a_limit_that_is_set_later_replaces_the_earlier_one_and_no_other() {
+    let budget = Budget { session: tokens(10_000), turn: minutes(20) };
+    let mut world = world("openai/gpt-4o", budget);
+    world.prompt("one").reply(used(says("done"), 9_000));
+    world.prompt("two");
+    assert!(paused(&world).is_some());
+    world.tell(Input::Cancel);
+    let session = |tokens| Budget { session: tokens, ..Budget::default() };
+    let set = |limit| Input::Configure { change: ConfigChange::Budget(session(tokens(limit))) };
+    world.tell(set(10_000));
+    assert!(world.last.events.is_empty(), "nothing new");
+    world.tell(set(50_000)).prompt("three");
+    assert_eq!((paused(&world), timer(&world)), (None, Some(16 * 60)), "the turn still has its minutes");
+    world.reply(used(says("done"), 9_000)).tell(set(1_000)).prompt("four");
+    let detail = paused(&world).expect("a pause");
+    assert!(detail.starts_with("the session has used 18 k of 1000 tokens"), "{detail}");
+    let replayed = Session::replay(world.log.clone()).expect("a log");
+    assert_eq!(replayed.spec().budget, Budget { session: tokens(1_000), turn: minutes(20) });
+}
+
+#[test]
+fn a_time_limit_set_during_a_turn_sets_its_timer() {
+    let mut world = world("openai/gpt-4o", Budget::default());
+    world.prompt("go");
+    assert_eq!(timer(&world), None);
+    let turn = Budget { turn: minutes(10), ..Budget::default() };
+    world.tell(Input::Configure { change: ConfigChange::Budget(turn) });
+    assert_eq!(timer(&world), Some(8 * 60));
 }
 
 #[test]

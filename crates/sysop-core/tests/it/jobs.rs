@@ -288,5 +288,23 @@ fn a_stopped_turn_leaves_jobs_running_and_a_user_stops_them() {
     world.tell(Input::StopJob { job: JobId(1) });
     assert!(matches!(world.last.effects[..], [Effect::CancelTool { .. }]));
     world.tell(Input::StopJob { job: JobId(2) });
-    assert!(world.last.effects.is_empty());
+    assert!(matches!(world.last.effects.as_slice(), [Effect::Notify { .. }]));
+}
+
+#[test]
+fn a_job_that_does_not_run_cannot_be_stopped() {
+    let mut world = with_job();
+    let mut stop = |job: u32| {
+        world.tell(Input::StopJob { job: JobId(job) });
+        world.last.effects.clone()
+    };
+    let told = |effects: Vec<Effect>| match effects.as_slice() {
+        [Effect::Notify { text }] => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(stop(9)), "no job has the id 9; 1: running on local: make");
+    assert!(matches!(stop(1).as_slice(), [Effect::CancelTool { .. }]));
+    world.end_job(Outcome::new(Status::Cancelled, ""));
+    world.tell(Input::StopJob { job: JobId(1) });
+    assert_eq!(told(world.last.effects.clone()), "job 1 has already ended");
 }

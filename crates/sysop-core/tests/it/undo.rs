@@ -218,7 +218,7 @@ fn an_undo_of_files_asks_only_if_its_caller_wants_it() {
     assert_eq!(world.session.activity(), Activity::Running, "a front end with a way back undoes at once");
     world.outcome(Outcome::failed("the disk is full"));
     for (arguments, command) in [
-        (json!({ "ask": true }), "undo the last change of files"),
+        (json!({ "ask": true }), "undo the last file change"),
         (json!({ "ask": true, "step": 1 }), "undo call 1"),
     ] {
         undo(&mut world, &arguments);

@@ -51,7 +51,7 @@ impl Toolbox {
             restorations.push(self.prepare(change, call).await?);
         }
         let total = restorations.len();
-        let paths: Vec<String> = restorations.iter().rev().map(|it| it.path.to_string()).collect();
+        let text = done_text(&restorations);
         for (done, restoration) in restorations.into_iter().enumerate() {
             let told = restoration.path.to_string();
             if let Err(error) = self.restore(restoration).await {
@@ -59,8 +59,7 @@ impl Toolbox {
                 return Err(ToolError::Refused(why));
             }
         }
-        let named = named_files(paths.iter().map(String::as_str), 0).unwrap_or_default();
-        Ok(Outcome::ok(format!("OK, {} restored: {named}", counted(total as u64, "file"))))
+        Ok(Outcome::ok(text))
     }
 
     /// Verifies that a file is as the last change left it, and finds its earlier bytes. Makes no changes.
@@ -100,6 +99,25 @@ impl Toolbox {
             None if precondition == Precondition::Absent => Ok(()),
             None => self.machine.remove(&path, precondition).await,
         }
+    }
+}
+
+/// Says what was done to the files: `OK, removed 1 file: new.txt; restored 2 files: a.txt, b.txt`.
+fn done_text(restorations: &[Restoration]) -> String {
+    let is_removed = |it: &&Restoration| it.bytes.is_none() && it.precondition != Precondition::Absent;
+    let is_restored = |it: &&Restoration| it.bytes.is_some();
+    let paths = |is_done: &dyn Fn(&&Restoration) -> bool| -> Vec<String> {
+        restorations.iter().rev().filter(|it| is_done(it)).map(|it| it.path.to_string()).collect()
+    };
+    let parts = [("removed", paths(&is_removed)), ("restored", paths(&is_restored))];
+    let parts = parts.iter().filter_map(|(what, paths)| {
+        let named = named_files(paths.iter().map(String::as_str), 0)?;
+        Some(format!("{what} {}: {named}", counted(paths.len() as u64, "file")))
+    });
+    match parts.collect::<Vec<_>>().join("; ") {
+        // The files were created and removed again.
+        none if none.is_empty() => "OK, the files are as they were before".to_owned(),
+        parts => format!("OK, {parts}"),
     }
 }
 

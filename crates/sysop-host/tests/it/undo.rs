@@ -39,7 +39,7 @@ async fn changed_files_are_restored_and_new_ones_removed(factory: &impl Factory)
     let outcome = undo(&world, &changes).await;
     assert_eq!(
         (outcome.status, outcome.output.as_str()),
-        (Status::Ok, "OK, 3 files restored: old, a/new, chunked")
+        (Status::Ok, "OK, removed 2 files: a/new, chunked; restored 1 file: old")
     );
     assert_eq!(world.text("old"), "before\r\n");
     assert!(!world.at("a/new").exists() && !world.at("chunked").exists());
@@ -56,7 +56,7 @@ async fn several_changes_of_a_file_are_one(factory: &impl Factory) {
     }
     changes.extend(change(&world, "write_file", json!({ "path": "g", "content": "x" })).await);
     changes.extend(change(&world, "write_file", json!({ "path": "g", "content": "y" })).await);
-    assert_eq!(undo(&world, &changes).await.output, "OK, 2 files restored: f, g");
+    assert_eq!(undo(&world, &changes).await.output, "OK, removed 1 file: g; restored 1 file: f");
     assert_eq!(world.text("f"), "1");
     assert!(!world.at("g").exists());
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sysop_core::message::{FailureKind, ModelFailure};
+use sysop_core::model_provider::{OPENAI, ProviderInfo};
 use sysop_driver::port::ModelEvent;
 
 use super::{CallContext, CallPhase, ModelCall, RetryAdvice, causes, is_loopback, is_transient};
@@ -111,7 +112,14 @@ impl ModelCall {
             400..=499 => FailureKind::BadRequest,
             _ => FailureKind::Protocol,
         };
-        let next = if (500..=599).contains(&status) { self.server_error_hint() } else { self.hint_for(kind) };
+        let next = match (status, kind) {
+            (500..=599, _) => self.server_error_hint(),
+            (404, FailureKind::Protocol) => {
+                let CallContext { target, base_url, .. } = &self.context;
+                missing_api_hint(target, &self.address_setting(), base_url)
+            }
+            _ => self.hint_for(kind),
+        };
         let mut trouble = RequestError::new(kind, what, next);
         trouble.retry = advice.retry.unwrap_or(is_transient(status));
         trouble.wait = advice.wait;
@@ -148,6 +156,21 @@ impl ModelCall {
     }
 }
 
+/// Returns the hint for a server that has no API at `base_url`, which is set by `setting`.
+pub(crate) fn missing_api_hint(target: &ProviderInfo, setting: &str, base_url: &str) -> String {
+    let meant = if target.name == OPENAI.name { with_api_path(base_url) } else { None };
+    let meant = meant.map(|url| format!(": did you mean `{url}`?")).unwrap_or_default();
+    format!("check {setting}{meant}")
+}
+
+/// Returns the usual address of the API on an OpenAI-compatible server, or `None` if `base_url` names more than the
+/// server.
+pub fn with_api_path(base_url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(base_url.trim()).ok()?;
+    let root = format!("{}/", url.origin().ascii_serialization());
+    (url.as_str() == root).then(|| format!("{root}v1"))
+}
+
 /// Returns true if the connection was closed before the first byte of a response.
 pub(super) fn is_closed_connection(error: &reqwest::Error) -> bool {
     let other = error.is_builder() || error.is_connect() || error.is_timeout();
@@ -176,6 +199,8 @@ pub(crate) fn seconds(wait: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sysop_core::model_provider::ANTHROPIC;
+
     use super::*;
 
     #[test]
@@ -193,6 +218,21 @@ mod tests {
         ] {
             assert_eq!(error_text(body), words, "{body}");
         }
+    }
+
+    #[test]
+    fn a_base_url_without_a_path_may_lack_v1() {
+        let meant = |url: &str| missing_api_hint(OPENAI, "LLM_BASE_URL", url);
+        for url in ["http://127.0.0.1:8000", "http://127.0.0.1:8000/"] {
+            assert_eq!(meant(url), "check LLM_BASE_URL: did you mean `http://127.0.0.1:8000/v1`?");
+        }
+        for url in
+            ["http://h/v1", "http://h/api", "http://h?api-version=2", "http://me:secret@h", "h:8000", ""]
+        {
+            assert_eq!(meant(url), "check LLM_BASE_URL", "{url}");
+        }
+        let other = missing_api_hint(ANTHROPIC, "base_url", "http://h");
+        assert_eq!(other, "check base_url");
     }
 
     #[test]

@@ -357,7 +357,7 @@ async fn an_unreachable_server_hints_at_starting_it() {
     assert_eq!(failure.kind, FailureKind::Unreachable);
     assert!(failure.message.contains("`ollama serve`"), "{}", failure.message);
     let probe = ollama_at(&url).probe("ollama").await;
-    assert!(!probe.reachable && probe.problem.unwrap().contains("`ollama serve`"));
+    assert!(!probe.reachable && probe.problem.unwrap().message.contains("`ollama serve`"));
     let failure = ask(&ollama_at("ftp://x"), hi()).await.failure();
     assert_eq!(failure.kind, FailureKind::BadRequest);
     assert!(failure.message.contains("127.0.0.1:11434"), "{}", failure.message);

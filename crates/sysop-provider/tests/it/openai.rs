@@ -617,7 +617,7 @@ async fn probing_lists_models_or_reports_the_problem() {
     assert!(probe.reachable && probe.problem.is_none(), "{probe:?}");
     assert!(probe.models.contains(&"mock-model".to_owned()), "{probe:?}");
     let probe = openai(Endpoint::default()).probe("openai").await;
-    assert!(!probe.reachable && probe.problem.unwrap().contains("OPENAI_API_KEY"));
+    assert!(!probe.reachable && probe.problem.unwrap().message.contains("OPENAI_API_KEY"));
     let refusal = r#"{"error":{"message":"bad sk-canary"}}"#;
     let server = Server::with_models(|_, _| Answer::json(401, refusal)).await;
     let endpoint = Endpoint {
@@ -626,6 +626,24 @@ async fn probing_lists_models_or_reports_the_problem() {
         ..Endpoint::default()
     };
     let problem = openai(endpoint).probe("openai").await.problem.unwrap();
-    assert_eq!(problem, "openai returned 401: bad [key]; check the key (OPENAI_API_KEY or LLM_AUTH_TOKEN)");
+    assert_eq!(problem.kind, FailureKind::Auth);
+    assert_eq!(
+        problem.message,
+        "openai returned 401: bad [key]; check the key (OPENAI_API_KEY or LLM_AUTH_TOKEN)"
+    );
     assert!(server.seen()[0].line.starts_with("GET /models "));
+}
+
+#[tokio::test]
+async fn an_api_below_v1_is_proposed_where_the_root_has_none() {
+    let server = Server::with_models(|_, _| Answer::json(404, r#"{"error":"not found"}"#)).await;
+    let hint = format!("did you mean `{}/v1`?", server.url);
+    let problem = openai_at(&server.url).probe("openai").await.problem.unwrap();
+    assert_eq!(problem.kind, FailureKind::Protocol);
+    assert!(problem.message.ends_with(&hint), "{}", problem.message);
+    let failure = ask(&openai_at(&server.url), request("openai/m", vec![user("hi")])).await.failure();
+    assert!(failure.message.ends_with(&hint), "{}", failure.message);
+    let failure =
+        ask(&openai_at(&format!("{}/v1", server.url)), request("openai/m", vec![user("hi")])).await.failure();
+    assert!(!failure.message.contains("did you mean"), "{}", failure.message);
 }

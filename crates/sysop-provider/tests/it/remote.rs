@@ -59,7 +59,7 @@ async fn a_missing_remote_host_is_reported() {
     let here = Providers::new(ProvidersSettings::default());
     let failure = ask(&here, hi()).await.failure();
     assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::BadRequest, NO_REMOTE_MACHINE));
-    assert_eq!(here.probe("ollama+ssh").await.problem.as_deref(), Some(NO_REMOTE_MACHINE));
+    assert_eq!(here.probe("ollama+ssh").await.problem.unwrap().message, NO_REMOTE_MACHINE);
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn a_link_that_stays_broken_is_reported() {
     assert_eq!(failure.kind, FailureKind::Unreachable);
     assert_eq!(failure.message, AWAY);
     let probe = providers.probe("ollama+ssh").await;
-    assert_eq!(probe.problem.as_deref(), Some(AWAY));
+    assert_eq!(probe.problem.unwrap().message, AWAY);
     remote.set(Policy::Allows);
     assert_eq!(ask(&providers, hi()).await.reply().text, "a");
 }
@@ -209,7 +209,7 @@ async fn an_ollama_that_is_not_running_is_reported_with_the_start_command() {
             "cannot connect to Ollama at http://127.0.0.1:11434 on the remote host; start it with `ollama serve`, or \
              check OLLAMA_HOST on that host"
         );
-        assert_eq!(providers.probe("ollama+ssh").await.problem, Some(failure.message));
+        assert_eq!(providers.probe("ollama+ssh").await.problem, Some(failure));
         assert_eq!(remote.forwards().len(), 2, "a tunnel that leads nowhere is not kept");
     }
 }

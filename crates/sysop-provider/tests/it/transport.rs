@@ -183,7 +183,8 @@ async fn hints_name_the_place_of_the_setting() {
         no_key: None,
     };
     let endpoint = Endpoint { base_url: Some(server.url.clone()), sources, ..Endpoint::default() };
-    for hint in ["; check the key (LLM_AUTH_TOKEN)", "; check LLM_BASE_URL"] {
+    let address = format!("; check LLM_BASE_URL: did you mean `{}/v1`?", server.url);
+    for hint in ["; check the key (LLM_AUTH_TOKEN)", &address] {
         let failure = ask(&openai(endpoint.clone()), hello()).await.failure();
         assert!(failure.message.ends_with(hint), "{}", failure.message);
     }
@@ -424,7 +425,7 @@ async fn probing_any_provider_lists_its_models_or_names_the_missing_key() {
     ] {
         let probe = providers.probe(provider).await;
         assert!(!probe.reachable, "{provider}");
-        let problem = probe.problem.unwrap();
+        let problem = probe.problem.unwrap().message;
         assert!(problem.contains(word), "{provider}: {problem}");
     }
 }
@@ -435,5 +436,5 @@ async fn a_probe_of_a_silent_server_times_out() {
     let begin = std::time::Instant::now();
     let probe = openai_at(&server.url).probe("openai").await;
     assert!(begin.elapsed() < DEADLINE / 2);
-    assert!(!probe.reachable && probe.problem.unwrap().contains("did not respond within 3 s"));
+    assert!(!probe.reachable && probe.problem.unwrap().message.contains("did not respond within 3 s"));
 }

@@ -8,7 +8,7 @@
 //!
 //! A letter counts only if no other letter follows it within `SETTLE`: a user who types a sentence at the question
 //! wants to say something, so the sentence becomes feedback. Its first letter may be `y`, so a dangerous command needs
-//! `Y` and Enter, however slowly the user types, or the whole word `yes` and Enter.
+//! `Y` and Enter, however slowly the user types. A `/command` or `!command` is no feedback.
 
 mod pager;
 
@@ -24,6 +24,7 @@ use sysop_core::policy::RiskClass;
 use sysop_core::text::visible_text;
 use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::OfferedRule;
+use sysop_term::command::is_command_word;
 use sysop_term::diff::FileEdit;
 use sysop_term::{StyleRole, TextRow, paint};
 
@@ -52,6 +53,15 @@ const READ_FIRST: &str = "not at the end yet: press q to show the rest and the q
 const HOW_TO_REJECT: &str = "nothing has run; press n to reject it, or s (Ctrl+C) to stop the turn";
 /// Message for `y` at a dangerous command.
 const CAPITAL_Y: &str = "dangerous: press Y (Shift+y), then Enter, to run it";
+
+/// Message for a line that would be a command at the prompt.
+pub(crate) const ANSWER_FIRST: &str = "answer first; /commands work at the prompt";
+
+/// Returns true for a line that the prompt would take for a command.
+pub(crate) fn is_command_line(line: &str) -> bool {
+    let word = line.split_whitespace().next().unwrap_or_default();
+    word.starts_with('!') || is_command_word(word)
+}
 
 /// Returns the question that the user must answer before a rule is saved.
 pub(crate) fn rule_question(offered: &OfferedRule) -> String {
@@ -269,11 +279,18 @@ fn message(
     say(console, keys, StyleRole::Dim)?;
     let Some(text) = console.edit("feedback for the model", text)? else { return Ok(None) };
     let text = text.trim();
+    if is_command_line(text) {
+        say(console, ANSWER_FIRST, StyleRole::Warn)?;
+        return Ok(None);
+    }
     Ok(match text.to_lowercase().as_str() {
-        "yes" => Some(ApprovalOutcome::Allow),
+        "y" | "yes" if question.is_dangerous && text != "Y" => {
+            say(console, CAPITAL_Y, StyleRole::Warn)?;
+            None
+        }
+        "y" | "yes" => Some(ApprovalOutcome::Allow),
         "no" | "n" => Some(ApprovalOutcome::Reject(String::new())),
         "stop" | "s" => Some(ApprovalOutcome::StopTurn),
-        "y" if text == "Y" || !question.is_dangerous => Some(ApprovalOutcome::Allow),
         // What is left of a text that the user deleted.
         lower if lower.chars().count() < 2 => None,
         _ => Some(ApprovalOutcome::Reject(text.to_owned())),

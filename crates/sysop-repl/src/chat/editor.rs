@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -28,6 +28,8 @@ const HISTORY_ENTRIES_MAX: usize = 10_000;
 const MENU: &str = "commands";
 /// Command by which the editor asks its caller to suspend the process.
 const SUSPEND: &str = "suspend";
+/// Command by which the editor asks its caller to resume a paused turn.
+pub(super) const RESUME: &str = "resume";
 /// Beginning of a line that is not written to the history file, as in a shell and in the TUI.
 pub(super) const PRIVATE: &str = " ";
 /// Time within which a process that suspended itself has stopped.
@@ -95,19 +97,28 @@ impl Prompt for PromptLabel {
     }
 }
 
+/// Flags that other threads set for the editor.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EditorFlags {
+    /// Ends the reading of a line.
+    pub(super) withdrawn: Arc<AtomicBool>,
+    /// True while a turn is paused, so that Ctrl+P in an empty line resumes it.
+    pub(super) is_paused: Arc<AtomicBool>,
+}
+
 /// Creates the editor for prompts and commands. Also returns an error about the history file, if any.
 pub(super) fn editor(
     history: Option<&Path>,
     completer: CommandCompleter,
     color: bool,
     printer: ExternalPrinter<String>,
-    stop: Arc<AtomicBool>,
+    flags: EditorFlags,
     drawn: DrawnLine,
     pastes: Pastes,
 ) -> (Reedline, Option<String>) {
-    let mut editor = base(key_bindings(), drawn, Some(pastes.clone()), color)
+    let mut editor = base(key_bindings(), drawn, Some(pastes.clone()), color, flags.is_paused)
         .with_external_printer(printer)
-        .with_break_signal(stop)
+        .with_break_signal(flags.withdrawn)
         .with_completer(Box::new(completer))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(
             ColumnarMenu::default().with_name(MENU).with_marker(SIGN),
@@ -131,7 +142,7 @@ pub(super) fn editor(
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut keys = key_bindings();
     keys.add_binding(KeyModifiers::NONE, KeyCode::Esc, ReedlineEvent::CtrlC);
-    let mut editor = base(keys, DrawnLine::default(), None, color);
+    let mut editor = base(keys, DrawnLine::default(), None, color, Arc::default());
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
     let label = PromptLabel::new(Arc::new(RwLock::new(format!("{label} "))));
     let Signal::Success(text) = read(&mut editor, &label)? else { return Ok(None) };
@@ -181,9 +192,16 @@ fn key_bindings() -> Keybindings {
 }
 
 /// Creates an editor that folds long pastes if `pastes` is set.
-fn base(keys: Keybindings, drawn: DrawnLine, pastes: Option<Pastes>, color: bool) -> Reedline {
+fn base(
+    keys: Keybindings,
+    drawn: DrawnLine,
+    pastes: Option<Pastes>,
+    color: bool,
+    is_paused: Arc<AtomicBool>,
+) -> Reedline {
+    let mode = ReplEditMode::new(keys, drawn.clone(), pastes, is_paused);
     Reedline::create()
-        .with_edit_mode(Box::new(ReplEditMode { emacs: Emacs::new(keys), drawn: drawn.clone(), pastes }))
+        .with_edit_mode(Box::new(mode))
         .with_highlighter(Box::new(PlainHighlighter(drawn)))
         .with_ansi_colors(color)
         .use_bracketed_paste(true)
@@ -208,12 +226,15 @@ fn restrict_to_owner(path: &Path) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// Edit mode that removes control characters from pasted text, because the editor would draw them as is, and in which
-/// Ctrl+C during a search of the history ends only the search.
+/// Edit mode that removes control characters from pasted text, because the editor would draw them as is. Ctrl+C during a
+/// search of the history ends only the search, and Ctrl+P in an empty line resumes a paused turn.
 struct ReplEditMode {
     emacs: Emacs,
     drawn: DrawnLine,
     pastes: Option<Pastes>,
+    is_paused: Arc<AtomicBool>,
+    /// Effect of Ctrl+P in any other line.
+    earlier_line: ReedlineEvent,
 }
 
 impl EditMode for ReplEditMode {
@@ -221,6 +242,10 @@ impl EditMode for ReplEditMode {
         let event = self.emacs.parse_event(event);
         if event == ReedlineEvent::CtrlC && self.drawn.is_search() {
             return ReedlineEvent::Esc;
+        }
+        if matches!(&event, ReedlineEvent::ExecuteHostCommand(command) if command == RESUME) {
+            let resumes = self.is_paused.load(Ordering::Relaxed) && self.drawn.is_empty();
+            return if resumes { event } else { self.earlier_line.clone() };
         }
         let ReedlineEvent::Edit(commands) = event else { return event };
         ReedlineEvent::Edit(commands.into_iter().map(|command| self.fold(sanitize_edit(command))).collect())
@@ -232,6 +257,18 @@ impl EditMode for ReplEditMode {
 }
 
 impl ReplEditMode {
+    fn new(
+        mut keys: Keybindings,
+        drawn: DrawnLine,
+        pastes: Option<Pastes>,
+        is_paused: Arc<AtomicBool>,
+    ) -> Self {
+        let (modifier, key) = (KeyModifiers::CONTROL, KeyCode::Char('p'));
+        let earlier_line = keys.find_binding(modifier, key).unwrap_or(ReedlineEvent::Up);
+        keys.add_binding(modifier, key, ReedlineEvent::ExecuteHostCommand(RESUME.to_owned()));
+        Self { emacs: Emacs::new(keys), drawn, pastes, is_paused, earlier_line }
+    }
+
     /// Replaces a long paste by its sign.
     fn fold(&self, command: EditCommand) -> EditCommand {
         match (command, &self.pastes) {
@@ -285,6 +322,11 @@ impl DrawnLine {
         let mut drawn = self.0.lock();
         drawn.is_search = is_search;
         drawn.was_written |= is_search;
+    }
+
+    fn is_empty(&self) -> bool {
+        let drawn = self.0.lock();
+        drawn.text.is_empty() && !drawn.is_search
     }
 
     fn is_search(&self) -> bool {

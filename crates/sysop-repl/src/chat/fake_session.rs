@@ -108,6 +108,8 @@ impl Terminal for FakeTerminal {
     }
 }
 
+const TAKEN: &str = "session s-1 was changed by another process; reopen it";
+
 #[derive(Default)]
 struct State {
     log: Vec<Arc<Logged>>,
@@ -122,6 +124,8 @@ struct State {
     stubborn: bool,
     /// True while a turn runs.
     busy: bool,
+    /// True once another process has changed the session.
+    is_taken: bool,
     /// Prompts queued behind the current turn.
     waiting: VecDeque<String>,
     /// Name of the user whose call runs next; `None` for the local user.
@@ -186,11 +190,14 @@ impl FakeSession {
         self.state.lock().listeners.clear();
     }
 
-    /// Answers a program's question as if from another front end. Without a question, ends the turn.
+    /// Answers a program's question as if from another front end. Without a question, ends the turn, or starts one.
     pub(crate) fn answer_as_other(&self) {
         let mut state = self.state.lock();
         if state.questions.is_empty() && state.busy {
             return state.end(StopReason::EndTurn, None);
+        }
+        if state.questions.is_empty() {
+            return state.direct_by("carol", "sleep 9");
         }
         state.answered_elsewhere();
     }
@@ -208,6 +215,9 @@ impl SessionHandle for FakeSession {
 
     fn send(&self, input: Input) -> Result<(), String> {
         let mut state = self.state.lock();
+        if state.is_taken {
+            return Err(TAKEN.to_owned());
+        }
         state.inputs.push(input.clone());
         state.input(input);
         Ok(())
@@ -237,11 +247,12 @@ impl SessionHandle for FakeSession {
     }
 
     fn last_error(&self) -> Option<String> {
-        Some("the disk is full".to_owned())
+        let why = if self.state.lock().is_taken { TAKEN } else { "the disk is full" };
+        Some(why.to_owned())
     }
 }
 
-fn spec(host: &str) -> SessionSpec {
+pub(super) fn spec(host: &str) -> SessionSpec {
     let tool = |name: &str, effect| ToolSpec {
         name: name.into(),
         description: "".into(),
@@ -384,6 +395,11 @@ impl State {
             "clean" => self.propose("I will **clean** up.", "rm -rf build && echo done"),
             "long" => self.propose("", &(0..200).map(|n| format!("echo {n}\n")).collect::<String>()),
             "slow" | "stubborn" => self.stream("Working on it, slowly"),
+            "taken" => {
+                self.stream("Working on it");
+                self.is_taken = true;
+                self.listeners.clear();
+            }
             "again" => {
                 self.stream("One th");
                 self.reply("Another thing.", Vec::new());

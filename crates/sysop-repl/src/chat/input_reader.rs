@@ -22,8 +22,13 @@ use sysop_driver::frontend::OfferedRule;
 use sysop_driver::prompter;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask, rule_question};
-use super::editor::{CommandCompleter, DrawnLine, PRIVATE, PathCompleter, PromptLabel, editor, read};
+use super::approval::{
+    ANSWER_FIRST, ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask, is_command_line,
+    rule_question,
+};
+use super::editor::{
+    CommandCompleter, DrawnLine, EditorFlags, PRIVATE, PathCompleter, PromptLabel, RESUME, editor, read,
+};
 use super::pastes::Pastes;
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
@@ -67,7 +72,7 @@ pub(crate) enum UserInput {
     },
     /// Ctrl+D or the end of the input.
     End,
-    /// Ctrl+P during a turn. Contains the text typed so far.
+    /// Ctrl+P during a turn, or in the empty line of a paused one. Contains the text typed so far.
     Pause(String),
     /// The request was withdrawn. Contains the text typed so far.
     Withdrawn(String),
@@ -94,6 +99,7 @@ pub(crate) struct InputReader {
     requests: Sender<ReadRequest>,
     said: UnboundedReceiver<UserInput>,
     withdrawn: Arc<AtomicBool>,
+    is_paused: Arc<AtomicBool>,
     printer: Option<SyncSender<String>>,
     /// Draws the prompt label again while a line is being edited; set once there is a line editor.
     repaint: Arc<OnceLock<Repaint>>,
@@ -111,6 +117,8 @@ impl InputReader {
         let above = printer.sender();
         let repaint = Arc::new(OnceLock::new());
         let signal = Arc::clone(&repaint);
+        let is_paused = Arc::<AtomicBool>::default();
+        let paused = Arc::clone(&is_paused);
         let reader = Self::start(Some(above), move |requests, said, withdrawn| {
             let completer = CommandCompleter::new(known, paths);
             let (drawn, pastes) = (DrawnLine::default(), Pastes::default());
@@ -119,7 +127,7 @@ impl InputReader {
                 completer,
                 color,
                 printer,
-                withdrawn.clone(),
+                EditorFlags { withdrawn: withdrawn.clone(), is_paused: paused },
                 drawn.clone(),
                 pastes.clone(),
             );
@@ -155,7 +163,7 @@ impl InputReader {
                 );
             }
         });
-        Self { repaint, ..reader }
+        Self { repaint, is_paused, ..reader }
     }
 
     /// Starts a reader of plain lines from standard input.
@@ -201,7 +209,7 @@ impl InputReader {
         let withdrawn = Arc::new(AtomicBool::new(false));
         let flag = withdrawn.clone();
         std::thread::spawn(move || work(taken, say, flag));
-        Self { requests, said, withdrawn, printer, repaint: Arc::default() }
+        Self { requests, said, withdrawn, is_paused: Arc::default(), printer, repaint: Arc::default() }
     }
 
     /// Returns the channel for rows to print above the line being edited, or `None` without a line editor.
@@ -221,6 +229,11 @@ impl InputReader {
         if let Some(repaint) = self.repaint.get() {
             repaint();
         }
+    }
+
+    /// Sets if a turn is paused, which Ctrl+P in an empty line resumes.
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
     pub(crate) fn withdraw(&self) {
@@ -326,15 +339,21 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String, drawn: &
             UserInput::Interrupt { draft, was_written }
         }
         Ok(Signal::CtrlD) => UserInput::End,
-        Ok(Signal::ExternalBreak(draft)) => {
-            editor.run_edit_commands(&[EditCommand::Clear]);
-            // The editor leaves its line on the screen.
-            match say("\r\u{1b}[J") {
-                Ok(()) => UserInput::Withdrawn(draft),
-                Err(error) => UserInput::Failed(error.to_string()),
-            }
+        Ok(Signal::ExternalBreak(draft)) => leave_line(editor, UserInput::Withdrawn(draft)),
+        Ok(Signal::HostCommand(command)) if command == RESUME => {
+            let draft = editor.current_buffer_contents().to_owned();
+            leave_line(editor, UserInput::Pause(draft))
         }
         Ok(_) => UserInput::Withdrawn(String::new()),
+        Err(error) => UserInput::Failed(error.to_string()),
+    }
+}
+
+/// Clears the line, which the editor leaves on the screen.
+fn leave_line(editor: &mut Reedline, said: UserInput) -> UserInput {
+    editor.run_edit_commands(&[EditCommand::Clear]);
+    match say("\r\u{1b}[J") {
+        Ok(()) => said,
         Err(error) => UserInput::Failed(error.to_string()),
     }
 }
@@ -403,7 +422,9 @@ fn ask_by_lines(
         let edit = if question.command.is_some() { "/e" } else { "" };
         let session = if question.covers.is_empty() { "" } else { "/a" };
         let always = if question.rule.is_some() { "/A" } else { "" };
-        say(&format!("{} [y/n{edit}{session}{always}/s] ", question.ask))?;
+        // A capital in a list of answers would mean that Enter stands for it.
+        let (yes, choice) = if question.is_dangerous { ("Y", "type Y to run, or n") } else { ("y", "y/n") };
+        say(&format!("{} [{choice}{edit}{session}{always}/s] ", question.ask))?;
         let line = read_echoed_line(lines)?;
         if withdrawn.load(Ordering::Relaxed) {
             return Ok(Some(ApprovalOutcome::Withdrawn));
@@ -422,7 +443,15 @@ fn ask_by_lines(
             }
             continue;
         }
+        if is_command_line(line) {
+            say(&format!("{ANSWER_FIRST}\n"))?;
+            continue;
+        }
         match word.to_ascii_lowercase().as_str() {
+            "y" if rest.is_empty() && word == "Y" => return Ok(Some(ApprovalOutcome::Allow)),
+            "y" | "yes" if rest.is_empty() && question.is_dangerous => {
+                say("dangerous: type Y (a capital letter) to run it\n")?;
+            }
             "y" | "yes" if rest.is_empty() => return Ok(Some(ApprovalOutcome::Allow)),
             "a" | "always" if rest.is_empty() && question.covers.is_empty() => {
                 say(&format!("{ONCE_ONLY}\n"))?
@@ -446,7 +475,7 @@ fn ask_by_lines(
                     "" => String::new(),
                     covers => format!(", a allow for this session: {covers}"),
                 };
-                say(&format!("y run once, n [REASON] reject, e [COMMAND] edit{session}, s stop\n"))?;
+                say(&format!("{yes} run once, n [REASON] reject, e [COMMAND] edit{session}, s stop\n"))?;
             }
         }
     }

@@ -396,8 +396,10 @@ impl PanelView {
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         let why = words::waiting_for(transcript.phase(), "", "").unwrap_or_default();
-        let text = match reason {
-            PauseReason::Asked => "paused; /resume to resume, /stop or a new prompt to cancel".to_owned(),
+        let mut text = match reason {
+            PauseReason::Asked => {
+                "paused; Ctrl+P or /resume to resume, /stop or a new prompt to cancel".to_owned()
+            }
             PauseReason::Loop => {
                 "paused: the model repeated the same call 3 times; /resume to resume, /stop to cancel"
                     .to_owned()
@@ -407,9 +409,12 @@ impl PanelView {
             ),
             PauseReason::Budget => {
                 let detail = sysop_core::text::neutralize_line(detail.unwrap_or_default());
-                format!("{why}: {detail}; /resume to grant it once more, /stop to cancel")
+                format!("paused by the budget: {detail}; /resume to grant it once more, /stop to cancel")
             }
         };
+        if let Some(queued) = words::queued_messages(transcript) {
+            text.push_str(&format!("; {queued}"));
+        }
         self.close_output(screen)?;
         screen.rows(&wrap(&row(&text, StyleRole::Warn), screen.render_options().width.saturating_sub(1), 2))
     }
@@ -496,6 +501,10 @@ impl PanelView {
         let is_told = end.reason == StopReason::Cancelled && self.was_canceled;
         if let Some(text) = words::turn_end_summary(end).filter(|text| !is_told && is_news(text)) {
             screen.rows(&wrap(&row(&text, role), screen.render_options().width.saturating_sub(1), 2))?;
+        }
+        if let Some(missed) = words::missed_hosts(end, transcript) {
+            let columns = screen.render_options().width.saturating_sub(1);
+            screen.rows(&wrap(&row(&missed, StyleRole::Bad), columns, 2))?;
         }
         let Some(facts) = transcript.session_info() else { return Ok(()) };
         let duration =

@@ -1,7 +1,5 @@
 //! Plain layout of the REPL, which follows the lsimons-agent design: `You:`, `Agent:`, `[Tool: …]`, and no live row.
 
-mod excerpt;
-
 use std::collections::{HashSet, VecDeque};
 use std::io;
 
@@ -18,10 +16,11 @@ use sysop_term::diff::FileEdit;
 use sysop_term::output::shown_text;
 use sysop_term::{StyleRole, TextRow, paint};
 
-use self::excerpt::Excerpt;
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
+use super::live_output::{OUTPUT_HEAD_ROWS, OUTPUT_TAIL_ROWS};
 use super::view::{OwnCall, OwnCalls, ReplView};
+use crate::render::excerpt::Excerpt;
 use crate::render::plan::{self, ProposalLocation, fold_edit};
 use crate::render::{THEME, safe, safe_prose, words};
 
@@ -93,9 +92,11 @@ impl ReplView for PlainView {
                     screen.end_text()?;
                     if let Some(ItemBody::End(end)) =
                         transcript.item(&ItemId::End(*turn)).map(|item| &item.body)
-                        && let Some(text) = words::turn_end_summary(end)
                     {
-                        screen.text(&format!("({text})\n"))?;
+                        let missed = words::missed_hosts(end, transcript);
+                        for text in words::turn_end_summary(end).into_iter().chain(missed) {
+                            screen.text(&format!("({text})\n"))?;
+                        }
                     }
                     if let Some(hint) = self.program_hint.take() {
                         screen.text(&format!("({hint})\n"))?;
@@ -148,9 +149,11 @@ impl ReplView for PlainView {
         ApprovalPrompt::new(rows, plan, transcript)
     }
 
-    fn say(&mut self, text: &str, _role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
+    fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
         screen.end_text()?;
-        screen.text(&format!("({})\n", safe(text)))
+        let text = safe(text);
+        // A parenthesis would shift the first row of a list.
+        screen.text(&if role == StyleRole::Text { format!("{text}\n") } else { format!("({text})\n") })
     }
 
     fn whole_output(
@@ -245,7 +248,7 @@ impl PlainView {
                     output => output.insert(PlainOutput {
                         call: call.clone(),
                         stripper: Stripper::live(),
-                        excerpt: (!is_direct(call, transcript)).then(Excerpt::default),
+                        excerpt: (!is_direct(call, transcript)).then(excerpt),
                     }),
                 };
                 let text = output.stripper.push(text);
@@ -320,7 +323,7 @@ impl PlainView {
         // The output of another tool is worth it only if it says why the tool failed.
         let is_reason = outcome.status == Status::Failed && !is_direct(call, transcript);
         if (is_models || is_reason) && !streamed && outcome.status != Status::Rejected && !never_ran {
-            screen.text(&Excerpt::of(&safe(shown_text(outcome)), &rest))?;
+            screen.text(&excerpt().of(&safe(shown_text(outcome)), &rest))?;
         }
         let state = plan.map(|plan| &plan.state);
         match (outcome.status, state) {
@@ -359,7 +362,7 @@ impl PlainView {
             return Ok(());
         }
         screen.end_text()?;
-        let by = other.and_then(words::origin_summary);
+        let by = other.and_then(words::origin_summary).or_else(|| plan.and_then(words::granted));
         let by = by.map_or_else(String::new, |by| format!(" ({by})"));
         screen.text(&format!("{}{by}\n", words::tool_line(call)))?;
         match plan.filter(|_| !self.asked_here.contains(&call.id)) {
@@ -387,6 +390,10 @@ impl PlainView {
         }
         Ok(true)
     }
+}
+
+fn excerpt() -> Excerpt {
+    Excerpt::new(OUTPUT_HEAD_ROWS, OUTPUT_TAIL_ROWS)
 }
 
 /// Returns a prompt with its sender.

@@ -129,6 +129,8 @@ pub(super) struct Repl {
     is_on_terminal: bool,
     no_echo: Option<NoEcho>,
     leaving: Option<Exit>,
+    /// True once the session takes no more inputs.
+    is_closed: bool,
     /// True after Ctrl+D during a turn.
     ends_after_turn: bool,
     /// Exit at the end of the input.
@@ -222,6 +224,7 @@ impl Repl {
             is_on_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
             no_echo,
             leaving: None,
+            is_closed: false,
             ends_after_turn: false,
             exit_at_end: Exit::Done,
             context,
@@ -391,7 +394,9 @@ impl Repl {
 
     fn handle_session_closed(&mut self) -> io::Result<()> {
         let why = self.session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
-        self.view.say(&why, StyleRole::Bad, &mut self.screen)?;
+        // The last row has the command for it.
+        self.view.say(why.trim_end_matches("; reopen it"), StyleRole::Bad, &mut self.screen)?;
+        self.is_closed = true;
         self.leaving = Some(Exit::Failed);
         Ok(())
     }
@@ -432,6 +437,7 @@ impl Repl {
         if self.leaving.is_some() {
             return Ok(());
         }
+        self.console.set_paused(matches!(self.transcript.phase(), SessionPhase::Paused { .. }));
         let wanted = self.required_read();
         match (&self.active_read, wanted) {
             (ActiveRead::None, ActiveRead::Line) => self.ask_line(),
@@ -525,7 +531,10 @@ impl Repl {
             UserInput::Line(line) => {
                 self.prompt_interrupted = false;
                 self.quit_asked = false;
-                self.handle_line(&line, signals).await?;
+                // Another front end may have started a turn.
+                if type_ahead::is_quit_word(&line) || !self.postpone(&line).await? {
+                    self.handle_line(&line, signals).await?;
+                }
             }
             UserInput::Interrupt { draft, was_written } => self.interrupted_in_line(&draft, was_written)?,
             UserInput::End if active_read == ActiveRead::TypeAhead => self.end_after_turn()?,
@@ -571,6 +580,13 @@ impl Repl {
         self.send(input)
     }
 
+    fn compact(&mut self, focus: Option<String>) -> io::Result<()> {
+        if *self.transcript.phase() != SessionPhase::Idle {
+            self.note(ui_text::COMPACTS_LATER)?;
+        }
+        self.send_and_expect(Input::Compact { focus }, AwaitedUpdate::Event)
+    }
+
     async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
         match parse(line, self.named_skills(line).await) {
             InputLine::Empty => {}
@@ -591,9 +607,7 @@ impl Repl {
                     self.view.header(&self.transcript, &mut self.screen)?;
                 }
             }
-            InputLine::Compact(focus) => {
-                self.send_and_expect(Input::Compact { focus }, AwaitedUpdate::Event)?
-            }
+            InputLine::Compact(focus) => self.compact(focus)?,
             InputLine::Cost => self.note(&self.cost.line())?,
             InputLine::Status => self.status().await?,
             InputLine::Permissions(command) => self.permissions(command)?,

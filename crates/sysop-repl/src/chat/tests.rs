@@ -624,7 +624,7 @@ async fn text_typed_during_a_turn_is_shown_and_stays_for_the_prompt() {
     person.types("\u{1c}").await;
     person.sees("pausing after this command…").await;
     let text = person.sees("paused ›").await;
-    assert!(text.contains("paused; /resume"), "the pause is told once it begins: {text}");
+    assert!(text.contains("paused; Ctrl+P or /resume"), "the pause is told once it begins: {text}");
     person.sees("hello later").await;
 }
 

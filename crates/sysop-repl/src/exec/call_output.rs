@@ -1,8 +1,11 @@
 //! Display of tool calls' output.
 
+use sysop_core::id::CallId;
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
+use sysop_term::output::without_job_note;
 
+use crate::render::excerpt::{Excerpt, LINE_BYTES_MAX};
 use crate::render::safe;
 
 /// Number of lines to show from the start of an output, and also from its end.
@@ -20,25 +23,99 @@ pub enum CallOutput {
     Hidden,
     /// The first and last lines.
     Excerpt,
-    /// Everything that the model receives.
+    /// All lines.
     Whole,
 }
 
-pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> {
-    let output = safe(output);
-    let lines: Vec<&str> = output.lines().collect();
-    match shown {
-        CallOutput::Hidden => Vec::new(),
-        CallOutput::Whole => lines.into_iter().map(str::to_owned).collect(),
-        CallOutput::Excerpt => {
-            let gap = lines.len().saturating_sub(2 * EXCERPT_LINES);
-            if gap == 0 {
-                return lines.iter().map(short).collect();
-            }
-            let (head, tail) = (&lines[..EXCERPT_LINES], &lines[EXCERPT_LINES + gap..]);
-            let between = format!("… {gap} lines omitted; use -vv to show them …");
-            head.iter().map(short).chain([between]).chain(tail.iter().map(short)).collect()
+impl CallOutput {
+    fn excerpt(self) -> Excerpt {
+        match self {
+            Self::Hidden => Excerpt::new(0, 0),
+            Self::Excerpt => Excerpt::new(EXCERPT_LINES, EXCERPT_LINES),
+            Self::Whole => Excerpt::new(usize::MAX, 0),
         }
+    }
+
+    /// Splits the text of an excerpt into lines.
+    fn lines(self, text: &str) -> Vec<String> {
+        let is_whole = self == Self::Whole;
+        text.lines().map(|line| if is_whole { line.to_owned() } else { short(&line) }).collect()
+    }
+}
+
+/// Returns the lines to show of an output that was not streamed.
+pub(super) fn call_output_lines(outcome: &Outcome, shown: CallOutput) -> Vec<String> {
+    if shown == CallOutput::Hidden {
+        return Vec::new();
+    }
+    // The number of lines that the model does not get is unknown.
+    let rest = if outcome.truncated { "more were truncated" } else { "use -vv to show them" };
+    shown.lines(&shown.excerpt().of(&safe(without_job_note(outcome)), rest))
+}
+
+/// Output of a running call, shown as it arrives.
+pub(super) struct StreamedOutput {
+    call: CallId,
+    shown: CallOutput,
+    stripper: Stripper,
+    excerpt: Excerpt,
+    /// The unfinished line, up to `LINE_BYTES_MAX`.
+    line: String,
+    /// The last finished line that is not empty.
+    last: String,
+}
+
+impl StreamedOutput {
+    pub(super) fn new(call: CallId, shown: CallOutput) -> Self {
+        let (line, last) = (String::new(), String::new());
+        Self { call, shown, stripper: Stripper::live(), excerpt: shown.excerpt(), line, last }
+    }
+
+    pub(super) fn is_of(&self, call: &CallId) -> bool {
+        self.call == *call
+    }
+
+    /// Adds output as it arrived. Returns the lines to show now.
+    pub(super) fn push(&mut self, text: &str) -> Vec<String> {
+        let text = self.stripper.push(text);
+        self.push_stripped(&text)
+    }
+
+    fn push_stripped(&mut self, text: &str) -> Vec<String> {
+        for part in text.split_inclusive('\n') {
+            let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
+            self.line.push_str(&part[..part.floor_char_boundary(room)]);
+            if part.ends_with('\n') {
+                self.end_line();
+            }
+        }
+        self.shown.lines(&self.excerpt.push(text))
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if !line.trim().is_empty() {
+            self.last = line;
+        }
+    }
+
+    /// Returns the lines at the end: the rest of the output, and what sysop says about the call to the model.
+    pub(super) fn finish(mut self, outcome: &Outcome) -> Vec<String> {
+        let text = self.stripper.finish();
+        let mut lines = self.push_stripped(&text);
+        self.end_line();
+        lines.extend(self.shown.lines(&self.excerpt.finish("use -vv to show them")));
+        let (whole, last) = (safe(without_job_note(outcome)), self.last.trim_end());
+        let whole: Vec<&str> = whole.lines().collect();
+        let printed = whole.iter().rposition(|line| !last.is_empty() && line.trim_end() == last);
+        // The outcome's line differs if it is redacted or cut.
+        let is_note = |line: &&str| line.is_empty() || (line.starts_with('[') && line.ends_with(']'));
+        let from = printed.map_or_else(
+            || whole.iter().rposition(|line| !is_note(line)).map_or(0, |at| at + 1),
+            |at| at + 1,
+        );
+        lines.extend(whole[from..].iter().filter(|line| !line.is_empty()).map(short));
+        lines
     }
 }
 
@@ -110,5 +187,52 @@ pub(super) fn unprinted_output(stripped: Option<Stripper>, outcome: &Outcome) ->
         Some(mut stripped) => stripped.finish(),
         None if outcome.hosts.is_empty() => String::new(),
         None => strip_controls(&outcome.output).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(range: std::ops::RangeInclusive<u32>) -> String {
+        range.map(|number| format!("{number}\n")).collect()
+    }
+
+    #[test]
+    fn an_output_is_shown_as_it_arrives_and_its_omitted_lines_are_counted() {
+        let mut streamed = StreamedOutput::new(CallId::new("c1"), CallOutput::Excerpt);
+        assert_eq!(streamed.push("1\n2"), ["1"]);
+        assert_eq!(streamed.push("\n3\n"), ["2", "3"]);
+        assert_eq!(streamed.push(&numbers(4..=3000)).len(), EXCERPT_LINES - 3);
+        // The model gets an excerpt, too.
+        let kept = format!("{}[… 962 lines omitted …]\n{}", numbers(1..=1000), numbers(1963..=3000));
+        let output = format!("{kept}[no undo: it wrote to a pipe]\n[exit code 1]");
+        let lines = streamed.finish(&Outcome { truncated: true, ..Outcome::ok(output) });
+        assert_eq!(lines[0], "… 2960 lines omitted; use -vv to show them …");
+        assert_eq!((&*lines[1], &*lines[EXCERPT_LINES]), ("2981", "3000"));
+        assert_eq!(lines[EXCERPT_LINES + 1..], ["[no undo: it wrote to a pipe]", "[exit code 1]"]);
+    }
+
+    #[test]
+    fn notes_are_shown_after_a_last_line_that_differs_in_the_outcome() {
+        let long = "x".repeat(3 * LINE_BYTES_MAX);
+        for (arrived, kept) in [("key=s3cret\n", "key=[redacted]"), (&*long, "xx[… cut …]xx"), ("\n", "")]
+        {
+            let mut streamed = StreamedOutput::new(CallId::new("c1"), CallOutput::Excerpt);
+            streamed.push(arrived);
+            assert!(streamed.line.len() + streamed.last.len() <= LINE_BYTES_MAX);
+            let lines = streamed.finish(&Outcome::ok(format!("{kept}\n[no undo: a pipe]\n[exit code 1]")));
+            assert!(lines.ends_with(&["[no undo: a pipe]".into(), "[exit code 1]".into()]), "{lines:?}");
+            assert!(!lines.iter().any(|line| !kept.is_empty() && line == kept), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn the_whole_output_is_shown_as_it_arrives() {
+        let mut streamed = StreamedOutput::new(CallId::new("c1"), CallOutput::Whole);
+        assert_eq!(streamed.push(&numbers(1..=99)).len(), 99);
+        assert_eq!(streamed.push("half a line"), Vec::<String>::new());
+        let outcome = Outcome::ok(format!("{}half a line", numbers(1..=99)));
+        assert_eq!(streamed.finish(&outcome), ["half a line"]);
     }
 }

@@ -6,7 +6,9 @@ use sysop_core::event::{Delta, Event, Logged, Update};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
-use sysop_core::transcript::{Decider, ItemBody, ItemId, ProposalState, Transcript, TurnEnd, event_notice};
+use sysop_core::transcript::{
+    Decider, ItemBody, ItemId, ProposalState, SessionPhase, Transcript, TurnEnd, event_notice,
+};
 use sysop_core::ui_text::{error_lines, is_retrying};
 use sysop_core::undo::changed_line;
 use sysop_term::markdown::MarkdownStream;
@@ -14,7 +16,7 @@ use sysop_wire::Encoder;
 
 use super::ExecTask;
 use super::call_output::{
-    CallOutput, call_output_lines, failure_lines, fleet_failure_lines, unprinted_output,
+    CallOutput, StreamedOutput, call_output_lines, failure_lines, fleet_failure_lines, unprinted_output,
 };
 use crate::chat::inline_screen::InlineScreen;
 use crate::render::{RenderOptions, THEME, safe, safe_prose, terminal_width, words};
@@ -23,11 +25,13 @@ pub(super) struct ExecPrinter {
     out: ExecOutput,
     err: Box<dyn Write + Send>,
     pub(super) call_output: CallOutput,
+    /// Output of the running call, if it is shown.
+    streamed: Option<StreamedOutput>,
     /// True if standard error gets no progress.
     pub(super) is_quiet: bool,
     /// True if calls' output belongs on standard output.
     pub(super) routine: bool,
-    /// True if what the call changed is always reported.
+    /// True if the task undoes a call.
     is_undo: bool,
     /// True if answers are held back because they must match a schema.
     pub(super) holds_answer: bool,
@@ -78,6 +82,7 @@ impl ExecPrinter {
             out,
             err,
             call_output,
+            streamed: None,
             is_quiet: false,
             routine,
             is_undo,
@@ -176,6 +181,12 @@ impl ExecPrinter {
             Delta::Text { .. } if self.holds_answer => Ok(()),
             Delta::Text { step, text } => self.stream(*step, text),
             Delta::Output { text, .. } if self.routine && !fleet() => self.output(text),
+            Delta::Output { call, text }
+                if self.call_output != CallOutput::Hidden && !fleet() && is_running(call, transcript) =>
+            {
+                self.stream_output(call, text);
+                Ok(())
+            }
             Delta::Notice { text } if is_retrying(text) => {
                 self.progress(&safe(text));
                 Ok(())
@@ -214,10 +225,8 @@ impl ExecPrinter {
                 if self.print_unstarted(call, outcome, transcript) {
                     return Ok(());
                 }
-                self.finished(outcome)?;
-                if (self.is_undo || self.call_output != CallOutput::Hidden)
-                    && let Some(line) = changed_line(outcome, transcript.tool_calls())
-                {
+                self.finished(call, outcome)?;
+                if let Some(line) = changed_line(outcome, transcript.tool_calls()) {
                     self.progress(&format!("  {}", safe(&line)));
                 }
                 Ok(())
@@ -321,6 +330,32 @@ impl ExecPrinter {
         }
     }
 
+    /// Prints the output of a call of the model as it arrives.
+    fn stream_output(&mut self, call: &CallId, text: &str) {
+        let mut streamed = match self.streamed.take() {
+            Some(streamed) if streamed.is_of(call) => streamed,
+            Some(_) | None => StreamedOutput::new(call.clone(), self.call_output),
+        };
+        for line in streamed.push(text) {
+            self.progress(&format!("  {line}"));
+        }
+        self.streamed = Some(streamed);
+    }
+
+    /// Returns the lines of a call's output that are still to be shown.
+    fn remaining_output(&mut self, call: &CallId, outcome: &Outcome) -> Vec<String> {
+        if let Some(streamed) = self.streamed.take().filter(|streamed| streamed.is_of(call)) {
+            return streamed.finish(outcome);
+        }
+        // The output of an undo on one host says what it restored, and is not streamed.
+        if self.routine && !(self.is_undo && outcome.hosts.is_empty()) {
+            return Vec::new();
+        }
+        let is_hidden = self.call_output == CallOutput::Hidden;
+        let shown = if self.is_undo && is_hidden { CallOutput::Excerpt } else { self.call_output };
+        call_output_lines(outcome, shown)
+    }
+
     /// Prints a routine's output as it arrives.
     pub(super) fn output(&mut self, text: &str) -> io::Result<()> {
         match &mut self.out {
@@ -353,7 +388,7 @@ impl ExecPrinter {
         }
     }
 
-    fn finished(&mut self, outcome: &Outcome) -> io::Result<()> {
+    fn finished(&mut self, call: &CallId, outcome: &Outcome) -> io::Result<()> {
         if self.routine {
             match &mut self.out {
                 ExecOutput::Terminal { screen, stripped, .. } => {
@@ -369,13 +404,8 @@ impl ExecPrinter {
             }
         }
         let quiet = self.routine && outcome.status == Status::Ok;
-        // The output of an undo on one host says what it restored, and is not streamed.
-        if !self.routine || (self.is_undo && outcome.hosts.is_empty()) {
-            let is_hidden = self.call_output == CallOutput::Hidden;
-            let shown = if self.is_undo && is_hidden { CallOutput::Excerpt } else { self.call_output };
-            for line in call_output_lines(&outcome.output, shown) {
-                self.progress(&format!("  {line}"));
-            }
+        for line in self.remaining_output(call, outcome) {
+            self.progress(&format!("  {line}"));
         }
         if !quiet {
             for line in words::host_lines(outcome).lines() {
@@ -405,6 +435,10 @@ impl ExecPrinter {
         }
         Ok(())
     }
+}
+
+fn is_running(call: &CallId, transcript: &Transcript) -> bool {
+    matches!(transcript.phase(), SessionPhase::Running { call: running } if running == call)
 }
 
 /// Encodes an update as JSON messages, one line each, without line ends.

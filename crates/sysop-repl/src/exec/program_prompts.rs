@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sysop_core::event::{Delta, Update};
-use sysop_core::question::{Question, QuestionId};
+use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_driver::prompter;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -87,10 +87,12 @@ impl ExecRun {
         if !self.opened.session.answer(question.id, prompter::PromptReply::Refused) || self.ending.is_some() {
             return None;
         }
-        self.printer.error(&format!(
-            "{}, but no terminal is available; run interactively",
-            one_line_summary(question)
-        ));
+        let next = if is_about_host_key(question) {
+            format!("run `{}` once, compare the fingerprint and accept it", question.from)
+        } else {
+            "run interactively".to_owned()
+        };
+        self.printer.error(&format!("{}, but no terminal is available; {next}", one_line_summary(question)));
         self.end(Exit::ApprovalNeeded)
     }
 
@@ -151,4 +153,10 @@ impl ExecRun {
         }
         self.ask_for_program(replies)
     }
+}
+
+/// Returns true if `ssh` asks about an unknown host key. Prompts that a server chooses are not of this kind.
+fn is_about_host_key(question: &Question) -> bool {
+    question.kind == QuestionKind::Text
+        && question.prompt.trim_start().starts_with("The authenticity of host ")
 }

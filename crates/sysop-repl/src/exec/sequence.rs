@@ -121,12 +121,9 @@ impl ExecRun {
         self.advance(SequenceEvent::Started)
     }
 
-    /// Notes if the call's host was not reached, and keeps the outcome of a sequence's call until the turn has ended.
+    /// Notes which hosts the call did not reach, and keeps the outcome of a sequence's call until the turn has ended.
     pub(super) fn note_outcome(&mut self, outcome: &Outcome) {
-        if outcome.unreachable {
-            self.unreachable = Some(outcome.output.clone());
-        }
-        self.missed_hosts.note(&outcome.hosts);
+        self.missed_hosts.note_outcome(outcome);
         if let Some(run) = &mut self.sequence {
             run.outcome = Some(outcome.clone());
         }

@@ -3,6 +3,10 @@
 use parking_lot::Mutex;
 
 use expect_test::{Expect, expect};
+use sysop_core::event::{Delta, Logged};
+use sysop_core::id::{Seq, Timestamp};
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::Outcome;
 use sysop_core::question::QuestionKind;
 use sysop_term::testing::{HOSTILE, painted_intruder as intruder};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -179,6 +183,31 @@ async fn verbose_output_includes_each_calls_output() {
     .await;
 }
 
+#[test]
+fn a_calls_output_is_printed_before_the_call_ends() {
+    let err = RecordedOutput::default();
+    let (task, out) = (ExecTask::Prompt("count".into()), RecordedOutput::default());
+    let mut printer = ExecPrinter::new(None, Box::new(out), None, Box::new(err.clone()), &task);
+    printer.call_output = CallOutput::Excerpt;
+    let call = ToolCall {
+        id: CallId::new("c1"),
+        wire_id: None,
+        name: "bash".into(),
+        arguments: Arguments::Object(serde_json::Map::new()),
+    };
+    let started = Event::ToolStarted { call: call.clone(), origin: Origin::Model };
+    let logged = Logged { seq: Seq(1), at: Timestamp(0), event: started };
+    let mut transcript = Transcript::new();
+    for update in [
+        Update::Logged(Arc::new(logged)),
+        Update::Delta(Delta::Output { call: call.id, text: "one\ntwo\n".into() }),
+    ] {
+        transcript.apply(&update);
+        printer.update(&update, &transcript).unwrap();
+    }
+    assert!(err.text().ends_with("\n  one\n  two\n"), "{}", err.text());
+}
+
 #[tokio::test]
 async fn a_call_that_could_not_run_is_named_with_its_reason() {
     check(
@@ -207,7 +236,7 @@ async fn long_output_is_excerpted_unless_very_verbose() {
         assert_eq!(text.contains(gap), shown == CallOutput::Excerpt, "{shown:?}: {text}");
         assert_eq!(rig.out.text(), "That is all.\n", "only the answer goes to standard output");
     }
-    let long = call_output_lines(&"ä".repeat(LINE_CHARS_MAX + 1), CallOutput::Excerpt);
+    let long = call_output_lines(&Outcome::ok("ä".repeat(LINE_CHARS_MAX + 1)), CallOutput::Excerpt);
     assert_eq!(long, ["ä".repeat(LINE_CHARS_MAX) + "…"]);
 }
 

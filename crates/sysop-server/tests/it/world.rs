@@ -276,6 +276,7 @@ impl SessionBackend for ScriptedBackend {
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
             | ConfigChange::Revoke(_)
+            | ConfigChange::Budget(_)
             | ConfigChange::Rules { .. }
             | ConfigChange::ClientTools(_) => Ok(()),
         }

@@ -242,6 +242,9 @@ fn sysop_commands_are_for_users_except_read_only_ones() {
     ] {
         assert_eq!(class_of(command).0, RiskClass::ReadOnly, "{command}");
     }
+    for command in ["sysop mcp list", "sysop mcp list --definitions"] {
+        assert_eq!(class_of(command).0, RiskClass::Changes, "{command}");
+    }
     for command in ["cat sysop-127.0.0.1-8765.token", "cat /srv/x/sysop-__1-80.token"] {
         assert_eq!(class_of(command).0, RiskClass::ReadsSecret, "{command}");
     }

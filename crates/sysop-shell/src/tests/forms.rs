@@ -359,6 +359,8 @@ fn findings_point_at_their_text() {
         ("ls && $x", "$x", "the program is not known before the command runs"),
         ("echo \"é$(rm -rf x)\"", "rm -rf x", "recursive delete"),
         ("echo \"é`rm -rf x`\"", "`rm -rf x`", "recursive delete"),
+        ("echo ${x:-y}", "${x:-y}", "uses a complex expansion"),
+        ("ls; python3 -c 'x()'", "python3 -c 'x()'", "runs inline code"),
     ] {
         let analysis = analyze(command, &super::bash());
         let found = analysis.risk.findings.iter().find(|finding| finding.why == why).expect(command);

@@ -1,14 +1,15 @@
 //! Scope of "for this session".
 
+use crate::context::{ResolvedFile, ResolvedTarget};
 use crate::grant::Grant;
 use crate::{analyze, covers, grant_for};
 
 fn grant(command: &str) -> Grant {
-    grant_for(command, &analyze(command, &super::bash()))
+    grant_for(command, &analyze(command, &super::bash()), &super::bash())
 }
 
 fn covered(grant: &Grant, command: &str) -> bool {
-    covers(grant, command, &analyze(command, &super::bash()))
+    covers(grant, command, &analyze(command, &super::bash()), &super::bash())
 }
 
 fn program(program: &str, subcommand: Option<&str>) -> Grant {
@@ -77,6 +78,8 @@ fn complex_commands_are_granted_byte_for_byte() {
         "pip install x",
         "apt install nginx",
         "scp a h:b",
+        "mktemp",
+        "mktemp -t x",
         "bash -c ls",
         "bash",
         "python3 x.py",
@@ -142,6 +145,59 @@ fn a_program_grant_covers_only_its_own_kind() {
     let restart = program("systemctl", Some("restart"));
     assert!(covered(&restart, "systemctl restart nginx"));
     assert!(!covered(&restart, "systemctl restart sshd"));
+}
+
+#[test]
+fn a_program_grant_stays_below_the_directory() {
+    let touch = program("touch", None);
+    let tar = program("tar", None);
+    for command in [
+        "touch c.txt",
+        "touch ./a/b",
+        "touch a..b",
+        "touch -r a.txt b.txt",
+        "touch /home/ada/work/d.txt",
+        "touch -ra b",
+    ] {
+        assert!(covered(&touch, command), "{command}");
+        assert_eq!(grant(command), touch, "{command}");
+    }
+    for command in [
+        "touch /etc/x",
+        "touch /home/ada/workshop",
+        "touch /home/ada/work/../x",
+        "touch ../x",
+        "touch a/../../x",
+        "touch ..",
+        "touch ~/x",
+        "touch ~ada/x",
+        "touch c.txt /etc/x",
+        "touch -r/etc/passwd c.txt",
+        "touch --reference=/etc/passwd c.txt",
+        "touch -cr/etc/passwd c.txt",
+        "touch -acr../x c.txt",
+        "touch -cr~/x c.txt",
+        "touch --reference ../x c.txt",
+        "touch -- /etc/x",
+    ] {
+        assert!(!covered(&touch, command), "{command}");
+        assert_eq!(grant(command), Grant::Exact { command: command.to_owned() }, "{command}");
+    }
+    assert!(!covered(&tar, "tar tf /etc/x.tar"));
+    assert!(!covered(&program("ls", None), "ls /etc"));
+}
+
+#[test]
+fn a_program_grant_follows_symbolic_links() {
+    let command = "touch link/x";
+    let target = analyze(command, &super::bash()).targets[0].clone();
+    for (path, expected) in [("/home/ada/work/real/x", true), ("/etc/x", false)] {
+        let files = vec![ResolvedFile { path: path.to_owned(), ..ResolvedFile::default() }];
+        let mut survey = super::bash();
+        survey.targets = vec![ResolvedTarget { target: target.clone(), files }];
+        let analysis = analyze(command, &survey);
+        assert_eq!(covers(&program("touch", None), command, &analysis, &survey), expected, "{path}");
+    }
 }
 
 #[test]

@@ -17,10 +17,15 @@ use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
 use super::keys::page;
 use super::overlay::{ListKind, Overlay};
-use super::{Action, App, ExitReason, PendingAck};
+use super::{Action, App, ExitReason, PendingAck, State};
 
 /// Title of the answer to `/status`.
 const STATUS: &str = "Status";
+
+/// Key that stops a turn.
+const STOP_KEY: &str = "Esc";
+
+const ENDS_PAUSED_TURN: &str = "not run: it would end the paused turn; resume or stop the turn first";
 
 impl App {
     /// Sends a prompt as if the user had typed it.
@@ -63,9 +68,7 @@ impl App {
             }
             InputLine::Exit => self.leave(ExitReason::Quit),
             InputLine::Clear => self.send_expecting(Input::Clear, PendingAck::Event, now),
-            InputLine::Compact(focus) => {
-                self.send_expecting(Input::Compact { focus }, PendingAck::Event, now)
-            }
+            InputLine::Compact(focus) => self.compact(focus, now),
             InputLine::Cost => {
                 self.show_flash(self.meter.report().line(), now);
                 Vec::new()
@@ -115,6 +118,40 @@ impl App {
         }
     }
 
+    fn compact(&mut self, focus: Option<String>, now: Duration) -> Vec<Action> {
+        if !self.is_idle() {
+            self.show_flash(ui_text::COMPACTS_LATER, now);
+        }
+        self.send_expecting(Input::Compact { focus }, PendingAck::Event, now)
+    }
+
+    /// Says why the line cannot run now, if it runs a call of the user's own.
+    pub(super) fn line_refusal(&self, line: &InputLine) -> Option<String> {
+        if !line.runs_call() {
+            return None;
+        }
+        let is_read = matches!(line, InputLine::Jobs(_));
+        let would_end_turn = is_read && matches!(self.transcript.phase(), SessionPhase::Paused { .. });
+        self.call_refusal().or_else(|| would_end_turn.then(|| ENDS_PAUSED_TURN.to_owned()))
+    }
+
+    /// Says why a call of the user's own cannot run now.
+    pub(super) fn call_refusal(&self) -> Option<String> {
+        // What was sent last is not in the log yet.
+        let runs_soon = match self.transcript.phase() {
+            SessionPhase::Idle => self.state().is_busy(),
+            SessionPhase::AwaitingApproval { .. } => self.state() != State::ReviewAction,
+            SessionPhase::Thinking { .. }
+            | SessionPhase::Running { .. }
+            | SessionPhase::Paused { .. }
+            | SessionPhase::Stopping => false,
+        };
+        match runs_soon {
+            true => Some(ui_text::turn_runs(STOP_KEY)),
+            false => ui_text::typed_call_refusal(&self.transcript, STOP_KEY),
+        }
+    }
+
     /// Sends a message to the model: the reason for rejecting the proposal under review, else a prompt.
     fn message(&mut self, text: String, now: Duration) -> Vec<Action> {
         let Some(review) = &self.review else { return self.prompt(text, now) };
@@ -155,13 +192,10 @@ impl App {
         match command {
             JobsCommand::Stop(job) => vec![Action::Send(Input::StopJob { job })],
             JobsCommand::List => self.without_action(|app| app.pick_job(now)),
-            JobsCommand::Read(_) if !self.is_idle() => {
-                self.show_flash(ui_text::running_jobs(self.transcript.jobs()), now);
-                Vec::new()
-            }
-            JobsCommand::Read(job) => {
-                self.direct("jobs", &json!({ "action": "read", "id": job.0 }), Origin::User, now)
-            }
+            JobsCommand::Read(job) => match self.line_refusal(&InputLine::Jobs(command)) {
+                Some(why) => self.remark(why, now),
+                None => self.direct("jobs", &json!({ "action": "read", "id": job.0 }), Origin::User, now),
+            },
         }
     }
 
@@ -264,9 +298,12 @@ impl App {
         origin: Origin,
         now: Duration,
     ) -> Vec<Action> {
+        if let Some(why) = self.call_refusal() {
+            return self.remark(why, now);
+        }
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        let what = if self.state().is_busy() { PendingAck::Event } else { PendingAck::Turn };
-        self.send_expecting(Input::Direct { tool: tool.to_owned(), arguments, origin, by: None }, what, now)
+        let input = Input::Direct { tool: tool.to_owned(), arguments, origin, by: None };
+        self.send_expecting(input, PendingAck::Turn, now)
     }
 
     pub(super) fn configure(&mut self, change: ConfigChange, now: Duration) -> Vec<Action> {

@@ -69,9 +69,17 @@ impl App {
         if is_dismissed || self.are_keys_muted(now) {
             return Vec::new();
         }
-        let actions = if let Some(actions) = self.key_after_letter(key, now) {
-            actions
-        } else if let Some(actions) = self.global_key(key, now) {
+        let actions = match self.key_after_letter(key, now) {
+            Some(actions) => actions,
+            None => self.route_key(key, now),
+        };
+        self.move_draft();
+        actions
+    }
+
+    /// Passes a key to the frontmost layer that takes it.
+    pub(super) fn route_key(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
+        if let Some(actions) = self.global_key(key, now) {
             actions
         } else if self.overlay.is_some() {
             self.key_in_overlay(key, now)
@@ -83,9 +91,7 @@ impl App {
             self.key_in_cards(key, now)
         } else {
             self.key_in_box(key, now)
-        };
-        self.move_draft();
-        actions
+        }
     }
 
     /// Ends the message that answered a key at a proposal. Esc would otherwise cancel the turn although it was meant for
@@ -729,8 +735,12 @@ impl App {
             return Vec::new();
         }
         let text = composer.text();
-        if let InputLine::Wrong(why) = parse(&text, self.skills()) {
-            // The line stays in the box to be corrected.
+        let refusal = match parse(&text, self.skills()) {
+            InputLine::Wrong(why) => Some(why),
+            line => self.line_refusal(&line),
+        };
+        if let Some(why) = refusal {
+            // The line stays in the box, to be corrected or sent later.
             self.show_flash(why, now);
             return Vec::new();
         }

@@ -168,11 +168,12 @@ impl App {
 
     /// Runs the routine once all variables have values.
     fn submit_form(&mut self, now: Duration) -> Vec<Action> {
+        let refusal = self.call_refusal();
         let Some(Overlay::Form { form, routine }) = &mut self.overlay else { return Vec::new() };
         let (Some(values), Some(routine)) = (form.values(), self.catalog.routines.get(*routine)) else {
             return Vec::new();
         };
-        match (routine.render)(&values) {
+        match (routine.render)(&values).and_then(|command| refusal.map_or(Ok(command), Err)) {
             Ok(command) => {
                 self.overlay = None;
                 self.run_routine(&command, now)

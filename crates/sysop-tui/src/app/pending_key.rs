@@ -1,7 +1,8 @@
 //! Letters that answer a proposal, held for a moment because they may also be the first letter of a message.
 //!
 //! A held letter takes effect only if no other key follows within [`LETTER_PAUSE`]. If another letter follows, both are
-//! the beginning of a message. So typing never answers a proposal, at any usual speed.
+//! the beginning of a message. So typing never answers a proposal, at any usual speed. A key that moves or scrolls does
+//! not continue a message, so the letter takes effect before it, except for `Y`, which would run the call.
 #![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::time::Duration;
@@ -13,6 +14,11 @@ use super::{Action, App, Focus};
 
 /// Time for which a letter is held; people type at 100 to 300 ms per key.
 pub(crate) const LETTER_PAUSE: Duration = Duration::from_millis(400);
+
+/// Letter that runs the call.
+const RUN_KEY: char = 'Y';
+
+const NOT_TAKEN: &str = "Y did not count, because another key followed at once; press it again to run";
 
 impl App {
     /// Returns the letter that takes effect unless another key follows soon.
@@ -43,8 +49,29 @@ impl App {
             }
             KeyCode::Enter if is_plain(key) => Some(self.answer_with(letter, now)),
             KeyCode::Esc | KeyCode::Backspace => Some(Vec::new()),
+            KeyCode::Up
+            | KeyCode::Down
+            | KeyCode::Left
+            | KeyCode::Right
+            | KeyCode::Home
+            | KeyCode::End
+            | KeyCode::PageUp
+            | KeyCode::PageDown => {
+                let mut actions = self.letter_before_move(letter, now);
+                actions.extend(self.route_key(key, now));
+                Some(actions)
+            }
             _ => None,
         }
+    }
+
+    /// Carries out a letter that a key follows which moves or scrolls.
+    fn letter_before_move(&mut self, letter: char, now: Duration) -> Vec<Action> {
+        if letter != RUN_KEY {
+            return self.answer_with(letter, now);
+        }
+        self.show_flash(NOT_TAKEN, now);
+        Vec::new()
     }
 
     /// Moves the held letter to the draft, because more text follows.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::text::neutralize_line;
+use sysop_term::session_text::has_longer_output;
 
 use super::{Action, App, Focus};
 use crate::view::{MatchPosition, SearchDirection};
@@ -98,7 +99,11 @@ impl App {
         let Some(search) = &mut self.search else { return };
         search.position = self.history.find(&self.transcript, &search.pattern, direction);
         if search.position.is_none() {
-            let text = format!("not found: {}", search.pattern);
+            let more = match has_longer_output(&self.transcript) {
+                true => "; not in the shown part: o on a truncated output opens all of it",
+                false => "",
+            };
+            let text = format!("not found: {}{more}", search.pattern);
             return self.show_flash(text, now);
         }
         self.focus = Focus::Cards;

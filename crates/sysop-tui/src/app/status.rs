@@ -26,6 +26,7 @@ pub enum Tone {
     Busy,
     Good,
     Warn,
+    Bad,
 }
 
 /// A part of the status line that the user can choose.
@@ -308,19 +309,7 @@ impl App {
             }),
             (State::Executing, SessionPhase::Running { call }) => moving(self.running_text(call, &waited)),
             (State::Executing, _) => moving("starting".to_owned()),
-            (State::Done, _) => {
-                let took = self
-                    .meter
-                    .turn(now)
-                    .map(|took| {
-                        format!(
-                            " in {}",
-                            ui_text::duration(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
-                        )
-                    })
-                    .unwrap_or_default();
-                Some(still("✓", format!("done{took}"), Tone::Good))
-            }
+            (State::Done, _) => Some(self.end_activity(now)),
             (State::Input, _) => None,
         }
     }
@@ -340,6 +329,18 @@ impl App {
             Some(ReviewMode::Deciding | ReviewMode::ConfirmingSession | ReviewMode::ConfirmingRule)
             | None => still("?", "Approval required".to_owned(), Tone::Warn),
         }
+    }
+
+    /// Returns the result of the last turn. Whatever the model answered, a turn that did not reach its host was not done.
+    fn end_activity(&self, now: Duration) -> ActivityIndicator {
+        if let Some(missed) = self.transcript().missed_hosts() {
+            return still("✗", neutralize_line(&missed).into_owned(), Tone::Bad);
+        }
+        let took = self.meter.turn(now).map_or_else(String::new, |took| {
+            let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            format!(" in {}", ui_text::duration(milliseconds))
+        });
+        still("✓", format!("done{took}"), Tone::Good)
     }
 
     fn running_text(&self, call: &CallId, waited: &str) -> String {

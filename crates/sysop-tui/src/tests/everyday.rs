@@ -502,7 +502,8 @@ fn a_requested_pause_does_not_hide_the_live_output() {
     assert!(screen.contains("bash  output so far") && screen.contains("linking"), "{screen}");
     world.ends(Outcome::new(Status::Ok, "compiling\nlinking"));
     let screen = world.screen(100, 24);
-    assert!(screen.contains("! paused") && !screen.contains("pausing"), "{screen}");
+    assert!(screen.contains("■ Paused. Ctrl+P to resume") && !screen.contains("pausing"), "{screen}");
+    assert!(!screen.contains("! paused"), "it is told once: {screen}");
     let screen = world.key(control('p')).screen(100, 24);
     assert!(screen.contains("· paused, then resumed"), "{screen}");
 }

@@ -102,3 +102,19 @@ fn a_card_that_was_cleared_while_it_had_the_focus_stays_hidden() {
     let screen = world.screen(80, 24);
     assert!(screen.starts_with("· history cleared"), "{screen}");
 }
+
+#[test]
+fn a_search_that_fails_names_the_output_that_is_shown_only_in_part() {
+    let told = |truncated: bool| {
+        let mut world = World::that_always_asks();
+        world.says("go").replies(bash("c1", "df -h")).is_read().press(KeyCode::Enter);
+        let artifact = truncated.then(|| "a1".to_owned());
+        world.ends(Outcome { truncated, artifact, ..Outcome::ok("a\n… [9 lines omitted] …\nb") });
+        world.replies(says("Done."));
+        world.press(KeyCode::Tab).types("/disk").press(KeyCode::Enter);
+        world.app.flash().unwrap_or_default().to_owned()
+    };
+    assert_eq!(told(false), "not found: disk");
+    let more = "not found: disk; not in the shown part: o on a truncated output opens all of it";
+    assert_eq!(told(true), more);
+}

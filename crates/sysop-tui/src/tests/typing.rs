@@ -287,3 +287,21 @@ fn ctrl_c_pressed_again_quits_although_queued_prompts_returned_to_the_box() {
     world.key(control('c'));
     assert!(world.actions.iter().any(|action| matches!(action, Action::Quit(_))), "{:?}", world.actions);
 }
+
+#[test]
+fn a_letter_before_a_key_that_scrolls_takes_effect_unless_it_would_run_the_call() {
+    for key in [KeyCode::Down, KeyCode::Up, KeyCode::Left, KeyCode::End, KeyCode::Home, KeyCode::PageDown] {
+        for (letter, mode) in [('i', ReviewMode::Editing), ('r', ReviewMode::Rejecting)] {
+            let mut world = in_review("touch x");
+            world.press(KeyCode::Char(letter)).press(key);
+            assert_eq!(world.app.review().map(crate::app::Review::mode), Some(mode), "{letter}, {key:?}");
+            assert!(decisions(&world).is_empty() && world.app.composer().is_empty());
+        }
+        let mut world = in_review("shutdown");
+        world.press(KeyCode::Char('Y')).press(key).passes(LETTER_PAUSE);
+        assert!(decisions(&world).is_empty(), "{key:?}");
+        assert!(world.app.flash().is_some_and(|text| text.contains("press it again")), "{key:?}");
+        world.answers_with('Y');
+        assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{key:?}");
+    }
+}

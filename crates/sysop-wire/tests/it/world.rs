@@ -2,6 +2,7 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
+use sysop_core::budget::{Budget, BudgetLimits};
 use sysop_core::compaction::{Compaction, CompactionReason};
 use sysop_core::effort::Effort;
 use sysop_core::event::{
@@ -193,7 +194,11 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
 }
 
 fn change(u: &mut Unstructured<'_>) -> Result<ConfigChange> {
-    Ok(match u.int_in_range(0..=7)? {
+    Ok(match u.int_in_range(0..=8)? {
+        8 => {
+            let session = BudgetLimits { cost: Some(0.5), tokens: Some(200_000), minutes: None };
+            ConfigChange::Budget(Budget { session, ..Budget::default() })
+        }
         7 => ConfigChange::Effort(Effort::Low),
         0 => ConfigChange::Model(ModelRef::new("demo", *u.choose(&["one", "two"])?)),
         1 => ConfigChange::Approve(*u.choose(&ApprovalMode::ALL)?),

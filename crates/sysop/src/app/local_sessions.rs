@@ -79,7 +79,7 @@ impl LocalSessions {
             opened_by: Some(opened_by.to_owned()),
             ..CreateSession::default()
         };
-        let (spec, own) = self.plan_session(request).map_err(|error| error.to_string())?;
+        let (spec, own) = self.plan_session(request).await.map_err(|error| error.to_string())?;
         let id = SessionId::new(uuid::Uuid::now_v7().to_string());
         let make_runtime = own.into_runtime_factory(Arc::new(|host| host));
         let opening = spec.clone();
@@ -94,8 +94,8 @@ impl LocalSessions {
         self.driver.subscriber_count(id) > 1
     }
 
-    /// Sets the inputs that each resumed session receives first: its host's current rules, and the approval
-    /// mode `never` if the server is read-only.
+    /// Sets the inputs that each resumed session receives first: its host's current rules, the current budget, and the
+    /// approval mode `never` if the server is read-only.
     fn set_initial_inputs(&self) {
         let (services, reads_only) = (self.services.clone(), self.is_read_only());
         self.driver.set_initial_inputs(move |spec| {
@@ -103,11 +103,16 @@ impl LocalSessions {
             let host = services.settings.hosts.resolve(&spec.host);
             let rules = services.rules(host.as_ref().unwrap_or(&services.settings.host));
             let reads_only = reads_only.then_some(ConfigChange::Approve(ApprovalMode::Never));
-            [rules].into_iter().chain(reads_only).map(|change| Input::Configure { change }).collect()
+            let changes = [rules].into_iter().chain(services.budget()).chain(reads_only);
+            changes.map(|change| Input::Configure { change }).collect()
         });
     }
 
-    fn plan_session(&self, request: CreateSession) -> Result<(SessionSpec, SessionTools), BackendError> {
+    /// Fails if the request is invalid. What needs no network is checked first.
+    async fn plan_session(
+        &self,
+        request: CreateSession,
+    ) -> Result<(SessionSpec, SessionTools), BackendError> {
         let settings = &self.services.settings;
         let profile: Profile = match &request.profile {
             Some(name) => {
@@ -115,43 +120,57 @@ impl LocalSessions {
             }
             None => settings.profile,
         };
-        let (mut spec, own) = if request.host.as_deref() == Some(NONE) {
-            let place = ToolLocation::new(HostChoice::Local, PathBuf::new());
-            let spec = SessionSpec {
-                system: system_prompt::system_without_host(),
-                text_system: None,
-                host: NONE.to_owned(),
-                root: String::new(),
-                ..self.services.spec(&place, &[], &[])
-            };
-            (spec, self.without_host())
-        } else {
-            let place = self.place(request.host.as_deref(), request.root.as_deref())?;
-            let external = self.services.external_tools();
-            let runtime = self.services.runtime(None, &place, profile, &external);
-            let runtime = runtime.map_err(|error| invalid_request(&error))?;
-            let spec = self.services.spec(&place, runtime.host.tools(), &external);
-            (
-                spec,
-                SessionTools::Machine {
-                    place,
-                    profile,
-                    external,
-                    services: Box::new(self.services.clone()),
-                    first: Box::new(runtime),
-                },
-            )
+        let place = match request.host.as_deref() {
+            Some(NONE) => None,
+            host => Some(self.place(host, request.root.as_deref())?),
         };
-        profile.as_str().clone_into(&mut spec.profile);
-        if let Some(model) = request.model {
-            self.check_model(&model, &spec)?;
-            spec.model = model;
+        if let Some(model) = &request.model {
+            let host = place.as_ref().map_or_else(|| NONE.to_owned(), |place| place.host.to_string());
+            self.check_model(model, &host)?;
         }
         if let Some(approve) = request.approve {
             self.check_change(&ConfigChange::Approve(approve)).map_err(BackendError::Invalid)?;
-            spec.approve = approve;
         }
+        let (mut spec, own) = match place {
+            Some(place) => {
+                // The server's own host was checked at its start.
+                if request.host.is_some() {
+                    let checked = crate::known_host::check_host(settings, &place.host).await;
+                    checked.map_err(|failure| BackendError::Invalid(failure.message))?;
+                }
+                self.plan_on_machine(place, profile)?
+            }
+            None => self.plan_without_host(),
+        };
+        profile.as_str().clone_into(&mut spec.profile);
+        spec.model = request.model.unwrap_or(spec.model);
+        spec.approve = request.approve.unwrap_or(spec.approve);
         Ok((spec, own))
+    }
+
+    fn plan_without_host(&self) -> (SessionSpec, SessionTools) {
+        let place = ToolLocation::new(HostChoice::Local, PathBuf::new());
+        let spec = SessionSpec {
+            system: system_prompt::system_without_host(),
+            text_system: None,
+            host: NONE.to_owned(),
+            root: String::new(),
+            ..self.services.spec(&place, &[], &[])
+        };
+        (spec, self.without_host())
+    }
+
+    fn plan_on_machine(
+        &self,
+        place: ToolLocation,
+        profile: Profile,
+    ) -> Result<(SessionSpec, SessionTools), BackendError> {
+        let external = self.services.external_tools();
+        let first = self.services.runtime(None, &place, profile, &external);
+        let first = Box::new(first.map_err(|error| invalid_request(&error))?);
+        let spec = self.services.spec(&place, first.host.tools(), &external);
+        let services = Box::new(self.services.clone());
+        Ok((spec, SessionTools::Machine { place, profile, external, services, first }))
     }
 
     /// Returns the location of a new session: under the server's root, or on another machine.
@@ -175,12 +194,12 @@ impl LocalSessions {
         Ok(ToolLocation::new(host, settings.root.clone()))
     }
 
-    fn check_model(&self, model: &ModelRef, spec: &SessionSpec) -> Result<(), BackendError> {
+    fn check_model(&self, model: &ModelRef, host: &str) -> Result<(), BackendError> {
         let provider = model.provider.as_str();
         if !is_known(provider) {
             return Err(BackendError::Invalid(unknown_provider(provider)));
         }
-        let far = self.services.settings.hosts.resolve(&spec.host);
+        let far = self.services.settings.hosts.resolve(host);
         if provider == OLLAMA_SSH.name && !matches!(far, Ok(HostChoice::Ssh(_))) {
             return Err(BackendError::Invalid(format!(
                 "{provider} needs exactly one remote host; set `host`"
@@ -248,7 +267,7 @@ impl SessionBackend for LocalSessions {
         decorate: HostDecorator,
     ) -> Result<OpenedSession, BackendError> {
         let opened_by = request.opened_by.clone();
-        let (spec, own) = self.plan_session(request)?;
+        let (spec, own) = self.plan_session(request).await?;
         let make_runtime = own.into_runtime_factory(decorate);
         let session = self.driver.create_for(id, spec, opened_by, make_runtime).await.map_err(failed)?;
         Ok(found(&self.driver, session))
@@ -386,6 +405,7 @@ impl SessionBackend for LocalSessions {
             | ConfigChange::Model(_)
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
+            | ConfigChange::Budget(_)
             | ConfigChange::Revoke(_)
             | ConfigChange::Rules { .. }
             | ConfigChange::ClientTools(_) => Ok(()),

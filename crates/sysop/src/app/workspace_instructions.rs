@@ -40,13 +40,13 @@ pub(crate) struct WorkspaceInstructions {
 }
 
 impl WorkspaceInstructions {
-    pub(super) fn new(machines: Machines, place: ToolLocation) -> Self {
+    pub(crate) fn new(machines: Machines, place: ToolLocation) -> Self {
         Self { machines, place }
     }
 
     /// Trusts the workspace's files with their current content, and returns them. Fails if the location
     /// cannot be reached or the decision cannot be saved. The error is one sentence.
-    pub(super) async fn trust(&self) -> Result<Vec<InstructionText>, String> {
+    pub(crate) async fn trust(&self) -> Result<Vec<InstructionText>, String> {
         let found = self.workspace_files().await?;
         if !found.is_empty() {
             let data = &self.machines.settings().folders.data;

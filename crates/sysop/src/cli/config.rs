@@ -2,6 +2,8 @@
 
 use clap::Subcommand;
 
+use super::{Command, McpCommand};
+
 /// `sysop config`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -46,4 +48,16 @@ pub(crate) enum ConfigCommand {
     },
     /// Open the user config file in your editor, and check it before it is written
     Edit,
+}
+
+impl Command {
+    /// Returns true if the command may create the user's config file.
+    pub(crate) fn writes_config(&self) -> bool {
+        matches!(
+            self,
+            Self::Init
+                | Self::Config(ConfigCommand::Set { .. } | ConfigCommand::Edit)
+                | Self::Mcp(McpCommand::Add(_) | McpCommand::Import { .. })
+        )
+    }
 }

@@ -1,12 +1,16 @@
-//! The global flags in the help of each command: those that change what the command does. The others are accepted, too.
+//! The global flags of each command: those that change what the command does. Its help shows no others, and the others
+//! are errors after its name. Before it they are ignored, for aliases such as `alias sysop='sysop --approve each'`.
 
-use clap::Command;
+use std::ffi::OsString;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 
 /// Flags that apply to every command.
 const EVERYWHERE: [&str; 4] = ["config", "verbose", "quiet", "no_color"];
 
 /// Other global flags that apply to each command. A command that is not listed takes all of them.
-const APPLICABLE: [(&str, &[&str]); 22] = [
+const APPLICABLE: [(&str, &[&str]); 23] = [
     ("run", &["host", "canary", "approve", "root", "max_minutes", "trust"]),
     ("runbook", &["root", "trust"]),
     ("connect", &["model", "approve", "root", "profile", "resume_latest", "resume", "trust"]),
@@ -15,7 +19,7 @@ const APPLICABLE: [(&str, &[&str]); 22] = [
     ("sessions", &[]),
     ("token", &[]),
     ("guard", &[]),
-    ("undo", &["approve"]),
+    ("undo", &["host", "approve", "root"]),
     ("audit", &[]),
     ("model", &[]),
     ("models", &["host"]),
@@ -26,10 +30,27 @@ const APPLICABLE: [(&str, &[&str]); 22] = [
     ("skills", &["root", "trust"]),
     ("mcp", &["host", "canary", "approve", "root", "trust"]),
     ("config", &["host", "model", "approve", "root", "profile", "trust"]),
+    ("trust", &[]),
     ("shell-init", &["model", "root", "trust"]),
     ("completions", &[]),
     ("man", &[]),
 ];
+
+/// Flags of single subcommands, besides those of their command.
+const OF_SUBCOMMANDS: [(&str, &str, &[&str]); 1] = [("sessions", "list", &["host"])];
+
+/// Flags that each command accepts without showing them.
+const ACCEPTED: [(&str, &[&str]); 6] = [
+    ("run", &["model", "profile", "resume_latest", "resume"]),
+    ("connect", &["host"]), // has an error of its own
+    ("attach", &["resume_latest"]),
+    ("init", &["host", "model", "approve", "profile"]),
+    ("policy", &["approve"]),
+    ("mcp", &["profile"]),
+];
+
+/// Flags that decide which workspace config a command reads.
+const OF_WORKSPACE: [&str; 2] = ["root", "trust"];
 
 /// Hides the global flags that do not apply from the help of each command.
 pub(super) fn hide_inapplicable(whole: Command) -> Command {
@@ -41,17 +62,73 @@ pub(super) fn hide_inapplicable(whole: Command) -> Command {
         let applies = |id: &str| EVERYWHERE.contains(&id) || applicable.contains(&id);
         // clap adds a global flag to each command that has no flag with its id.
         let others = flags.iter().filter(|flag| !applies(flag.get_id().as_str()));
-        command.args(others.map(|flag| flag.clone().hide(true)))
+        let command = command.args(others.map(|flag| flag.clone().hide(true)));
+        let inner = OF_SUBCOMMANDS.iter().filter(|(of, ..)| *of == command.get_name());
+        let inner: Vec<_> = inner.collect();
+        inner.into_iter().fold(command, |command, (_, name, ids)| {
+            let shown = flags.iter().filter(|flag| ids.contains(&flag.get_id().as_str())).cloned();
+            command.mut_subcommand(name, |inner| inner.args(shown))
+        })
     })
+}
+
+/// Returns an error if a global flag was given after the command's name that does not change what the command does.
+pub(super) fn inapplicable_flag(
+    whole: &Command,
+    arguments: &[OsString],
+    matches: &ArgMatches,
+) -> Option<String> {
+    find_inapplicable(whole, matches)?;
+    // clap gives the flags before the name to the command, too.
+    let (program, words) = arguments.split_first()?;
+    let parse =
+        |words: &[OsString]| whole.clone().try_get_matches_from(std::iter::once(program).chain(words)).ok();
+    let name = matches.subcommand_name()?;
+    let is_name = |at: &usize| words[*at] == name && parse(&words[..*at]).is_some();
+    let at = (0..words.len()).find(is_name)?;
+    find_inapplicable(whole, &parse(&words[at..])?)
+}
+
+fn find_inapplicable(whole: &Command, matches: &ArgMatches) -> Option<String> {
+    let (name, of_command) = matches.subcommand()?;
+    let (_, applicable) = APPLICABLE.iter().find(|(command, _)| *command == name)?;
+    let (inner, of_inner) = of_command.subcommand().unzip();
+    let command = whole.find_subcommand(name)?;
+    let definitions = [Some(command), inner.and_then(|inner| command.find_subcommand(inner))];
+    let is_own = |id: &str| {
+        let arguments = definitions.into_iter().flatten().flat_map(Command::get_arguments);
+        arguments.into_iter().any(|argument| argument.get_id() == id)
+    };
+    let listed = |table: &[(&str, &[&str])], id: &str| {
+        table.iter().any(|(command, ids)| *command == name && ids.contains(&id))
+    };
+    let applies = |id: &str| {
+        let of_subcommand = OF_SUBCOMMANDS.iter().filter(|(of, sub, _)| *of == name && Some(*sub) == inner);
+        EVERYWHERE.contains(&id)
+            || OF_WORKSPACE.contains(&id)
+            || applicable.contains(&id)
+            || listed(&ACCEPTED, id)
+            || of_subcommand.into_iter().any(|(.., ids)| ids.contains(&id))
+    };
+    let is_given = |id: &str| {
+        let levels = [Some(matches), Some(of_command), of_inner];
+        levels.into_iter().flatten().any(|level| level.value_source(id) == Some(ValueSource::CommandLine))
+    };
+    let flags = whole.get_arguments().filter(|flag| flag.is_global_set());
+    let flag = flags.into_iter().find(|flag| {
+        let id = flag.get_id().as_str();
+        !applies(id) && !is_own(id) && is_given(id)
+    })?;
+    let path = inner.map_or_else(|| name.to_owned(), |inner| format!("{name} {inner}"));
+    Some(format!("--{} does not apply to `sysop {path}`", flag.get_long()?))
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, FromArgMatches as _};
+    use clap::CommandFactory as _;
 
-    use super::{APPLICABLE, EVERYWHERE, hide_inapplicable};
+    use super::{ACCEPTED, APPLICABLE, EVERYWHERE, hide_inapplicable};
     use crate::cli::{Arguments, parse};
-    use crate::global_flags::ResumeTarget;
 
     fn help(line: &[&str]) -> String {
         let line = ["sysop"].iter().chain(line).chain(&["--help"]).map(Into::into);
@@ -63,7 +140,7 @@ mod tests {
         let whole = Arguments::command();
         let is_flag =
             |id: &&str| whole.get_arguments().any(|flag| flag.get_id() == *id && flag.is_global_set());
-        for (name, flags) in APPLICABLE {
+        for (name, flags) in APPLICABLE.into_iter().chain(ACCEPTED) {
             assert!(whole.find_subcommand(name).is_some(), "{name}");
             assert!(flags.iter().chain(&EVERYWHERE).all(&is_flag), "{name}: {flags:?}");
         }
@@ -83,19 +160,58 @@ mod tests {
         assert!(help(&[]).contains("--canary"), "the help of sysop itself has all");
     }
 
+    fn error(line: &[&str]) -> Option<String> {
+        let line = ["sysop"].iter().chain(line).map(Into::into);
+        parse(line).err().map(|error| error.to_string())
+    }
+
     #[test]
-    fn hidden_flags_are_accepted() {
-        for line in [
-            ["sysop", "sessions", "list", "--canary", "2", "--resume=4f", "--limit", "3"],
-            ["sysop", "--canary", "2", "--resume=4f", "sessions", "list", "--limit", "3"],
-            ["sysop", "--resume=4f", "sessions", "--canary", "2", "list", "--limit", "3"],
+    fn a_flag_that_does_not_apply_is_an_error() {
+        for (line, told) in [
+            (&["approve", "--canary", "3"][..], "--canary does not apply to `sysop approve`"),
+            (&["sessions", "show", "-H", "web1"], "--host does not apply to `sysop sessions show`"),
+            (&["sessions", "list", "-c"], "--continue does not apply to `sysop sessions list`"),
+            (
+                &["-H", "token", "token", "list", "--resume=4f"],
+                "--resume does not apply to `sysop token list`",
+            ),
+            (
+                &["runbook", "export", "--max-cost", "2"],
+                "--max-cost does not apply to `sysop runbook export`",
+            ),
         ] {
-            // `parse` uses the hidden flags only for help and errors.
-            let matches = hide_inapplicable(Arguments::command()).try_get_matches_from(line);
-            let parsed = Arguments::from_arg_matches(&matches.expect("it is valid")).expect("it is valid");
-            assert_eq!(parsed.global.canary.map(std::num::NonZero::get), Some(2), "{line:?}");
-            let session = ResumeTarget::Session(sysop_core::id::SessionId::new("4f"));
-            assert_eq!(parsed.global.resume, Some(session), "{line:?}");
+            let error = error(line).unwrap_or_else(|| panic!("{line:?} is accepted"));
+            assert!(error.contains(told), "{line:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn flags_that_apply_are_accepted_before_and_after_the_command() {
+        for line in [
+            &["sessions", "list", "-H", "web1"][..],
+            &["-H", "web1", "sessions", "list"],
+            &["--approve", "each", "sessions", "list"],
+            &["--canary", "3", "-c", "approve"],
+            &["--profile", "coder", "shell-init", "bash"],
+            &["guard", "list", "web1"],
+            &["run", "greet", "--approve", "auto", "--resume"],
+            &["connect", "https://ops.example.org", "--host", "web1"],
+            &["--config", "x", "-v", "--no-color", "--trust", "-C", "/srv", "approve"],
+            &["-c", "--max-cost", "2", "exec", "go on"],
+        ] {
+            assert_eq!(error(line), None, "{line:?}");
+        }
+        let listed = help(&["sessions", "list"]);
+        assert!(listed.contains("--host") && !help(&["sessions", "show"]).contains("--host"), "{listed}");
+    }
+
+    #[test]
+    fn trust_takes_a_single_folder() {
+        assert!(
+            error(&["trust", "-C", "/a", "/b"]).is_some_and(|error| error.contains("cannot be used with"))
+        );
+        for line in [&["trust", "-C", "/a"][..], &["trust", "/b"]] {
+            assert_eq!(error(line), None, "{line:?}");
         }
     }
 }

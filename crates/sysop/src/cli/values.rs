@@ -22,6 +22,14 @@ pub(super) fn word(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Parses the number of a tool call, which counts from 1.
+pub(super) fn call_number(text: &str) -> Result<u64, String> {
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "CALL must be a number, counted from 1".to_owned())
+}
+
 /// Parses a number of bytes with an optional suffix `K` (1024) or `M` (1024²).
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let (digits, times) = match text.trim_end_matches(['B', 'b']).to_ascii_uppercase() {

@@ -11,7 +11,7 @@ use crate::config::{KeyPath, is_key, nearest_word};
 pub(super) const COMMANDS: &[&str] = &[
     "chat", "exec", "run", "runbook", "serve", "connect", "attach", "approve", "desktop", "sessions",
     "token", "guard", "undo", "audit", "model", "models", "init", "mock-llm", "doctor", "policy", "skills",
-    "mcp", "config", "acp", "shell-init", "completions", "man", "help",
+    "mcp", "config", "trust", "acp", "shell-init", "completions", "man", "help",
 ];
 
 /// Words that users of other programs try as a command, with the command that does it here.

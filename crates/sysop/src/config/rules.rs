@@ -10,6 +10,8 @@ use sysop_core::policy::{CommandContext, CommandPattern, Rule, RuleAction, Surve
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::table_error::table_error;
+
 /// Maximum number of rules per file.
 const RULES_MAX: usize = 256;
 /// Maximum number of globs or examples per list.
@@ -104,8 +106,7 @@ struct Examples {
 
 fn rule(entry: &Spanned<DeValue<'_>>, origin: String) -> Result<Rule, String> {
     let RuleTable { action, pattern, examples } =
-        RuleTable::deserialize(entry.clone().into_deserializer())
-            .map_err(|error| error.to_string().lines().collect::<Vec<_>>().join(" "))?;
+        RuleTable::deserialize(entry.clone().into_deserializer()).map_err(|error| table_error(&error))?;
     if pattern.program.is_empty() {
         return Err("`program` is empty".to_owned());
     }

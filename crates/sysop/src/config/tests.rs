@@ -76,6 +76,7 @@ impl World {
         }
         Config::load(ConfigSources {
             explicit: self.explicit.as_deref(),
+            creates_explicit: false,
             folders: &self.folders(),
             root: Some(&self.root()),
             environment: &self.environment,

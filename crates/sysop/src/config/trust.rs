@@ -132,13 +132,55 @@ pub(crate) fn save_trust(data: &Path, file: &UntrustedWorkspace, answer: TrustDe
     save(data, path, &file.hash, answer)
 }
 
+/// Removes the decisions on the workspace `root`, of which `place` is the location of its instructions. Returns the
+/// decision, which is `Trusted` if any of them was, or `None` if there were none. Fails if the data directory is not
+/// writable.
+pub(crate) fn revoke_trust(data: &Path, root: &Path, place: &str) -> io::Result<Option<TrustDecision>> {
+    let mut remembered = load(data);
+    let (file, place) = (root.join(super::WORKSPACE_FILE), place_key(place));
+    let is_of_workspace = |known: &WorkspaceTrust| Path::new(&known.path) == file || known.path == place;
+    let (removed, rest): (Vec<_>, _) = remembered.workspace.into_iter().partition(is_of_workspace);
+    let is_trusted = removed.iter().any(|known| known.answer == TrustDecision::Trusted);
+    if removed.is_empty() {
+        return Ok(None);
+    }
+    remembered.workspace = rest;
+    write(data, &remembered)?;
+    Ok(Some(if is_trusted { TrustDecision::Trusted } else { TrustDecision::Refused }))
+}
+
 fn save(data: &Path, path: &str, hash: &str, answer: TrustDecision) -> io::Result<()> {
     let mut remembered = load(data);
     remembered.workspace.retain(|known| known.path != path);
     remembered.workspace.push(WorkspaceTrust { path: path.to_owned(), hash: hash.to_owned(), answer });
     let surplus = remembered.workspace.len().saturating_sub(FILES_MAX);
     remembered.workspace.drain(..surplus);
-    let text = toml::to_string(&remembered).map_err(io::Error::other)?;
+    write(data, &remembered)
+}
+
+fn write(data: &Path, remembered: &TrustFile) -> io::Result<()> {
+    let text = toml::to_string(remembered).map_err(io::Error::other)?;
     create_private_folder(data)?;
     replace_private_file(&trust_file(data), text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{TrustDecision, place_key, revoke_trust, save};
+
+    #[test]
+    fn a_revocation_tells_a_refusal_from_trust() {
+        let data = tempfile::tempdir().unwrap();
+        let revoke = || revoke_trust(data.path(), Path::new("/srv"), "/srv").unwrap();
+        assert_eq!(revoke(), None);
+        save(data.path(), &place_key("/srv"), "1", TrustDecision::Refused).unwrap();
+        save(data.path(), &place_key("/other"), "1", TrustDecision::Trusted).unwrap();
+        assert_eq!(revoke(), Some(TrustDecision::Refused));
+        save(data.path(), &place_key("/srv"), "1", TrustDecision::Refused).unwrap();
+        save(data.path(), "/srv/.sysop.toml", "2", TrustDecision::Trusted).unwrap();
+        assert_eq!(revoke(), Some(TrustDecision::Trusted));
+        assert_eq!(revoke(), None);
+    }
 }

@@ -1,12 +1,13 @@
 //! Questions about a provider with a key: the provider, where the key is, and the model, of those that the server
-//! offers. The key is tried before anything is written.
+//! offers. The key and the address are tried before anything is written.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use secrecy::SecretString;
+use sysop_core::message::FailureKind;
 use sysop_core::model_provider::{self, ProviderInfo};
-use sysop_provider::{ProbeResult, Providers};
+use sysop_provider::{ProbeResult, Providers, with_api_path};
 
 use super::{Changes, KEY_FILE, Prompter, SEEN_KEY, Setup, looks_like_key};
 use crate::app::providers;
@@ -16,8 +17,8 @@ use crate::settings::Settings;
 
 /// Maximum number of the server's models to name.
 const MODELS_SHOWN_MAX: usize = 8;
-/// Maximum number of keys to try.
-const KEYS_MAX: u32 = 5;
+/// Maximum number of attempts with different keys and addresses.
+const PROBES_MAX: u32 = 10;
 
 /// The provider that the user chose.
 struct ChosenProvider {
@@ -48,11 +49,11 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
         _ => model_provider::OPENAI,
     };
     let base_url = match answer.as_str() {
-        "4" => Some(prompter.ask_until("Base URL, such as http://127.0.0.1:8000/v1: ", url_problem)?),
+        "4" => Some(ask_url(prompter)?),
         _ => None,
     };
-    let provider = ChosenProvider { info, base_url };
-    let (key, offered) = choose_working_key(prompter, settings, &provider)?;
+    let mut provider = ChosenProvider { info, base_url };
+    let (key, offered) = choose_working_key(prompter, settings, &mut provider)?;
     let model = choose_model(prompter, &provider, &offered)?;
     let table = KeyPath::new(["providers", info.name]);
     let mut changes = Changes::new();
@@ -62,34 +63,107 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
     Ok(Setup { changes, key: key.file.zip(key.key) })
 }
 
+fn ask_url(prompter: &mut Prompter<'_>) -> Result<String> {
+    prompter.ask_until("Base URL, such as http://127.0.0.1:8000/v1: ", url_problem)
+}
+
 /// Returns what is wrong with the address of a server, or `None` if it is an HTTP URL.
 fn url_problem(address: &str) -> Option<String> {
     let why = "Not a URL. Start it with http:// or https://, such as http://127.0.0.1:8000/v1.";
     (!is_http_url(address)).then(|| why.to_owned())
 }
 
-/// Asks for a key until the server accepts one, or the user keeps one that does not work. Returns the models that the
+/// Response to a server that refuses the key or does not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Remedy {
+    NewKey,
+    NewUrl,
+    /// Use this base URL, at which the server answers.
+    OtherUrl(String),
+    Retry,
+    Continue,
+}
+
+impl Remedy {
+    /// Returns the responses that fit a failure, the most likely one first. `has_url` is true if the user entered the base
+    /// URL, and `other_url` is one at which the server answers.
+    fn all(failure: FailureKind, has_url: bool, other_url: Option<String>) -> Vec<Self> {
+        let new_url = has_url.then_some(Self::NewUrl);
+        let other_url = other_url.map(Self::OtherUrl);
+        let remedies = match failure {
+            FailureKind::Auth => vec![Some(Self::NewKey)],
+            FailureKind::BadRequest => vec![Some(Self::NewKey), new_url],
+            FailureKind::Unreachable | FailureKind::RateLimited => vec![Some(Self::Retry), new_url],
+            FailureKind::Protocol
+            | FailureKind::UnknownModel
+            | FailureKind::ContextOverflow
+            | FailureKind::Withheld
+            | FailureKind::Budget => vec![other_url, new_url.or(Some(Self::NewKey))],
+        };
+        remedies.into_iter().flatten().chain([Self::Continue]).collect()
+    }
+
+    fn label(&self) -> String {
+        match self {
+            Self::NewKey => "try another key".to_owned(),
+            Self::NewUrl => "change the URL".to_owned(),
+            Self::OtherUrl(url) => format!("use {url}, where the server answers"),
+            Self::Retry => "try again".to_owned(),
+            Self::Continue => "continue anyway".to_owned(),
+        }
+    }
+}
+
+/// Asks for a key until the server accepts it at its base URL, or the user goes on without. Returns the models that the
 /// server offers, if it answered.
 fn choose_working_key(
     prompter: &mut Prompter<'_>,
     settings: &Settings,
-    provider: &ChosenProvider,
+    provider: &mut ChosenProvider,
 ) -> Result<(ChosenKey, Vec<String>)> {
-    for _ in 0..KEYS_MAX {
-        let key = choose_place(prompter, settings, provider)?;
+    let mut key = choose_place(prompter, settings, provider)?;
+    for _ in 0..PROBES_MAX {
         let needs_key = provider.base_url.is_none();
         if needs_key && key.key.is_none() {
             return Ok((key, Vec::new())); // nothing to try
         }
         let answer = offered(settings, provider, &key)?;
         let Some(problem) = answer.problem else { return Ok((key, answer.models)) };
-        prompter.say(&format!("warning: {problem}"))?;
-        prompter.say("  [1] try another key\n  [2] continue anyway")?;
-        if prompter.choice_or("Your choice [1-2", &["1", "2"], "1")? == "2" {
-            return Ok((key, Vec::new()));
+        prompter.say(&format!("warning: {}", problem.message))?;
+        let other_url =
+            if problem.kind == FailureKind::Protocol { working_url(settings, provider, &key)? } else { None };
+        match choose_remedy(prompter, &Remedy::all(problem.kind, provider.base_url.is_some(), other_url))? {
+            Remedy::NewKey => key = choose_place(prompter, settings, provider)?,
+            Remedy::NewUrl => provider.base_url = Some(ask_url(prompter)?),
+            Remedy::OtherUrl(url) => provider.base_url = Some(url),
+            Remedy::Retry => {}
+            Remedy::Continue => return Ok((key, Vec::new())),
         }
     }
-    Err(CommandError::failed("none of these keys works; nothing was changed").into())
+    Err(CommandError::failed("the server accepted none of these settings; nothing was changed").into())
+}
+
+fn choose_remedy(prompter: &mut Prompter<'_>, remedies: &[Remedy]) -> Result<Remedy> {
+    let numbers: Vec<String> = (1..=remedies.len()).map(|number| number.to_string()).collect();
+    let menu: Vec<String> = numbers
+        .iter()
+        .zip(remedies)
+        .map(|(number, remedy)| format!("  [{number}] {}", remedy.label()))
+        .collect();
+    prompter.say(&menu.join("\n"))?;
+    let choices: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    let answer = prompter.choice_or(&format!("Your choice [1-{}", remedies.len()), &choices, "1")?;
+    let at = numbers.iter().position(|number| *number == answer);
+    Ok(at.and_then(|at| remedies.get(at)).cloned().unwrap_or(Remedy::Continue))
+}
+
+/// Returns the usual address of the API on the user's server, if the server answers there, even if it wants another key.
+fn working_url(settings: &Settings, provider: &ChosenProvider, key: &ChosenKey) -> Result<Option<String>> {
+    let Some(url) = provider.base_url.as_deref().and_then(with_api_path) else { return Ok(None) };
+    let other = ChosenProvider { info: provider.info, base_url: Some(url.clone()) };
+    let answer = offered(settings, &other, key)?;
+    let answers = answer.problem.is_none_or(|problem| problem.kind == FailureKind::Auth);
+    Ok(answers.then_some(url))
 }
 
 fn choose_place(
@@ -202,5 +276,28 @@ fn brief_path(path: &Path, home: &Path) -> String {
     match path.strip_prefix(home) {
         Ok(rest) => format!("~/{}", display_path(rest)),
         Err(_) => display_path(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_core::message::FailureKind;
+
+    use super::Remedy::{self, Continue, NewKey, NewUrl, OtherUrl, Retry};
+
+    #[test]
+    fn the_choices_fit_the_failure() {
+        let url = || "http://h/v1".to_owned();
+        let own = |failure| Remedy::all(failure, true, None);
+        let vendor = |failure| Remedy::all(failure, false, None);
+        assert_eq!(own(FailureKind::Auth), [NewKey, Continue]);
+        assert_eq!(vendor(FailureKind::Auth), [NewKey, Continue]);
+        assert_eq!(own(FailureKind::Unreachable), [Retry, NewUrl, Continue]);
+        assert_eq!(vendor(FailureKind::Unreachable), [Retry, Continue]);
+        assert_eq!(own(FailureKind::Protocol), [NewUrl, Continue]);
+        assert_eq!(vendor(FailureKind::Protocol), [NewKey, Continue]);
+        let found = Remedy::all(FailureKind::Protocol, true, Some(url()));
+        assert_eq!(found, [OtherUrl(url()), NewUrl, Continue]);
+        assert_eq!(own(FailureKind::BadRequest), [NewKey, NewUrl, Continue]);
     }
 }

@@ -14,12 +14,21 @@ use super::{GetConsent, LocalModels, absolute_path, download_model, runtime_fold
 use crate::cli::ModelCommand;
 use crate::config::{create_private_folder, display_path, replace_private_file};
 use crate::exit::{CommandError, Exit};
+use crate::fit_lines::fit_lines;
 use crate::settings::Settings;
+
+/// Indentation of a continued line.
+const WRAP_INDENT: usize = 2;
+/// Minimum width of the last column of a table in which its text continues.
+const LAST_COLUMN_MIN: usize = 24;
 
 /// Runs a subcommand of `sysop model`.
 pub(crate) async fn run(settings: &Settings, command: ModelCommand) -> Result<Exit> {
     match command {
-        ModelCommand::List => crate::emit(list(settings).as_bytes()),
+        ModelCommand::List => {
+            let columns = io::stdout().is_terminal().then(sysop_repl::terminal_width);
+            crate::emit(list(settings, columns).as_bytes())
+        }
         ModelCommand::Get { name, yes } => {
             let consent = if yes { GetConsent::Given } else { GetConsent::Ask };
             download_model(settings, name.as_deref(), consent).await
@@ -30,7 +39,8 @@ pub(crate) async fn run(settings: &Settings, command: ModelCommand) -> Result<Ex
     }
 }
 
-fn list(settings: &Settings) -> String {
+/// Lists the models, with one row each. If a width is given, the text fits it.
+fn list(settings: &Settings, columns: Option<usize>) -> String {
     let models = LocalModels::new(settings);
     let mut rows = vec![["NAME", "SIZE", "LICENSE", "CONTEXT", "STATE", "ABOUT"].map(str::to_owned)];
     for model in models.catalog.models() {
@@ -48,24 +58,41 @@ fn list(settings: &Settings) -> String {
         let window = model.context_window.map_or("?".to_owned(), |window| window.to_string());
         rows.push([model.name.clone(), size, license.to_owned(), window, state, model.about.clone()]);
     }
-    let mut text = String::new();
+    let mut text = table(&rows, columns);
+    let server = match models.server() {
+        Some(server) => display_path(&server.program),
+        None => format!("not installed; run `sysop model get {SERVER_NAME}`"),
+    };
+    let mut notes = format!("\n{SERVER_NAME}: {server}\n");
+    for error in &models.errors {
+        writeln!(notes, "warning: {error}").expect("writing to a string cannot fail");
+    }
+    text.push_str(&fit(&neutralize(&notes), columns, WRAP_INDENT));
+    text
+}
+
+/// Aligns the columns of a table. Text of the last column continues below its beginning if there is room, and otherwise
+/// in rows of its own.
+fn table(rows: &[[String; 6]], columns: Option<usize>) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths = [0, 1, 2, 3, 4].map(width);
-    for row in &rows {
+    let mut text = String::new();
+    for row in rows {
         for (cell, width) in row.iter().zip(widths) {
             write!(text, "{cell:width$}  ").expect("writing to a string cannot fail");
         }
         writeln!(text, "{}", row[5]).expect("writing to a string cannot fail");
     }
-    let server = match models.server() {
-        Some(server) => display_path(&server.program),
-        None => format!("not installed; run `sysop model get {SERVER_NAME}`"),
-    };
-    writeln!(text, "\n{SERVER_NAME}: {server}").expect("writing to a string cannot fail");
-    for error in &models.errors {
-        writeln!(text, "warning: {error}").expect("writing to a string cannot fail");
+    let last = widths.iter().sum::<usize>() + 2 * widths.len();
+    let has_room = columns.is_some_and(|columns| last + LAST_COLUMN_MIN <= columns);
+    fit(&neutralize(&text), columns, if has_room { last } else { WRAP_INDENT })
+}
+
+fn fit(text: &str, columns: Option<usize>, indent: usize) -> String {
+    match columns {
+        Some(columns) => format!("{}\n", fit_lines(text, columns, |_| indent)),
+        None => text.to_owned(),
     }
-    neutralize(&text).into_owned()
 }
 
 fn remove(settings: &Settings, name: &str) -> Result<Exit> {
@@ -170,4 +197,27 @@ fn stop_signals() -> Result<StopSignals> {
         interrupt: listen(SignalKind::interrupt())?,
         terminate: listen(SignalKind::terminate())?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn a_table_breaks_between_words_and_below_its_last_column_if_there_is_room() {
+        let row = |cells: [&str; 6]| cells.map(str::to_owned);
+        let rows = [
+            row(["NAME", "SIZE", "LICENSE", "CONTEXT", "STATE", "ABOUT"]),
+            row(["tiny", "1 GB", "MIT", "4096", "-", "answers short questions about files"]),
+        ];
+        let narrow = table(&rows, Some(48));
+        assert!(
+            narrow.ends_with("tiny  1 GB  MIT      4096     -      answers\n  short questions about files\n"),
+            "{narrow}"
+        );
+        let wide = table(&rows, Some(66));
+        let last = wide.lines().last().unwrap();
+        assert_eq!(last.find(|c: char| c != ' '), wide.find("ABOUT"), "{wide}");
+        assert_eq!(table(&rows, None).lines().count(), 2);
+    }
 }

@@ -83,8 +83,9 @@ pub(super) async fn run(settings: Settings, arguments: McpAddArguments) -> Resul
             crate::emit(sysop_core::text::neutralize(&summary(&server, &tools, &[])).as_bytes())
         }
         Err(error) => {
-            let why = format!("the server was added, but {error}\nTo try again, run `sysop mcp list`");
-            Err(CommandError::failed(why).into())
+            let hint = "hint: to try again, run `sysop mcp list`";
+            crate::tell(&format!("warning: added, but {error}\n{hint}"));
+            Ok(Exit::Failed)
         }
     }
 }

@@ -216,8 +216,8 @@ pub(super) fn page() -> String {
     let mut page = "# Configuration reference\n\nAll keys of `config.toml`, and of `.sysop.toml` in a workspace. `*` \
                     stands for a name that you choose. [Configuration](configuration.md) explains where settings \
                     come from. `sysop config get KEY` prints the value of a key in effect. `[[policy.rules]]` is described in \
-                    [policy](../policy.md#rules).\n\nThe last column \
-                    shows what an untrusted workspace may set.\n"
+                    [policy](../policy.md#rules), and `[[routines.NAME.steps]]` in [runbooks](../runbooks.md#file).\n\nThe last \
+                    column shows what an untrusted workspace may set.\n"
         .to_owned();
     let defaults: toml::Table = DEFAULTS.parse().expect("the built-in config is valid");
     for (name, meaning) in MEANINGS {

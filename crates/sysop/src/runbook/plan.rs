@@ -299,7 +299,7 @@ impl Planner<'_> {
             .map(|(number, _)| number.to_string())
             .collect();
         if !without.is_empty() {
-            lines.push(format!("without undo: step {}", without.join(", ")));
+            lines.push(format!("steps without undo: {}", without.join(", ")));
         }
         let programs: Vec<String> = programs(steps.iter().skip(from.saturating_sub(1))).into_iter().collect();
         if !programs.is_empty() {

@@ -458,7 +458,7 @@ impl RunbookRun {
         let mut lines = vec!["to undo the steps so far, in this order:".to_owned()];
         lines.extend(steps);
         if !without.is_empty() {
-            lines.push(format!("  without undo: step {}", without.join(", ")));
+            lines.push(format!("  steps without undo: {}", without.join(", ")));
         }
         lines
     }

@@ -22,12 +22,10 @@ const GAP: &str = "  ";
 /// Writes a line of headings and one line per session.
 pub(super) fn write_table(
     summaries: &[SessionSummary],
-    limit: usize,
+    id_chars: usize,
     view: &DisplayOptions,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let id_chars = unique_chars(summaries);
-    let summaries = &summaries[..limit.min(summaries.len())];
     let place =
         view.width.map_or(PLACE_COLUMNS_MAX, |width| (width / 5).clamp(PLACE_COLUMNS_MIN, PLACE_COLUMNS_MAX));
     let heading = ["ID", "AGE", "HOST", "ROOT", "TITLE"].map(str::to_owned);
@@ -74,7 +72,7 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// Returns the number of leading characters that make all ids distinct.
-fn unique_chars(summaries: &[SessionSummary]) -> usize {
+pub(super) fn unique_chars(summaries: &[SessionSummary]) -> usize {
     let mut ids: Vec<&str> = summaries.iter().map(|summary| summary.id.as_str()).collect();
     ids.sort_unstable();
     let common = |pair: &[&str]| pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();

@@ -110,7 +110,7 @@ async fn three_sessions() -> MemoryStore {
 
 async fn listed(store: &MemoryStore, width: Option<usize>) -> String {
     let mut out = Vec::new();
-    list(store, ListRows::All, &view(width), &mut out, &mut std::io::sink()).await.unwrap();
+    list(store, ListRows::All, None, &view(width), &mut out, &mut std::io::sink()).await.unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -135,13 +135,29 @@ async fn a_short_list_tells_that_there_is_more() {
     }
     let listed = async |rows| {
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        list(&store, rows, &view(None), &mut out, &mut notes).await.unwrap();
+        list(&store, rows, None, &view(None), &mut out, &mut notes).await.unwrap();
         (String::from_utf8(out).unwrap().lines().count() - 1, String::from_utf8(notes).unwrap())
     };
     let told = "20 of 21 sessions; --all shows the rest\n".to_owned();
     assert_eq!(listed(ListRows::of_flags(None, false)).await, (20, told));
     assert_eq!(listed(ListRows::of_flags(None, true)).await, (21, String::new()));
     assert_eq!(listed(ListRows::of_flags(Some(3), false)).await, (3, String::new()));
+}
+
+#[tokio::test]
+async fn a_list_of_some_hosts_omits_the_others() {
+    let store = three_sessions().await;
+    let on = async |hosts| {
+        let mut out = Vec::new();
+        list(&store, ListRows::Recent, Some(hosts), &view(None), &mut out, &mut std::io::sink())
+            .await
+            .unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let one = on("web1, db-1.example.net").await;
+    assert!(one.lines().count() == 2 && one.contains("\n0198-aaaa-2  "), "the ids stay unique: {one}");
+    assert_eq!(on("local").await.lines().count(), 3);
+    assert_eq!(on("db-1").await, "No sessions on db-1.\n");
 }
 
 #[tokio::test]
@@ -266,7 +282,7 @@ $ mkfs /dev/sda
 $ uptime
   (typed)
   [timeout]
-[approval mode set to auto]
+[approval mode set to `auto`]
 [uptime took too long]
 "#;
 
@@ -336,7 +352,7 @@ uptime
 
 *timeout*
 
-*approval mode set to auto*
+*approval mode set to `auto`*
 
 *uptime took too long*
 "#;
@@ -507,7 +523,7 @@ async fn typed_commands_and_undos_name_who_asked_for_them() {
     let (shown, exported) = (String::from_utf8(shown).unwrap(), String::from_utf8(exported).unwrap());
     let by = format!("typed by {}", neutralize("b\u{1b}[31mob"));
     assert!(shown.contains(&format!("\n$ uptime\n  ({by})\n")), "{shown}");
-    let undone = by.replacen("typed", "asked for", 1);
+    let undone = by.replacen("typed", "requested", 1);
     assert!(shown.contains(&format!("\n$ undo call 1\n  ({undone})\n")), "{shown}");
     for by in [by, undone] {
         assert!(exported.contains(&format!("\n*{}*\n", crate::markdown::escape(&by))), "{exported}");

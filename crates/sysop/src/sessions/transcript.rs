@@ -3,17 +3,16 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use sysop_core::event::{ConfigChange, Decision, Event, PauseReason, StopReason};
+use sysop_core::event::{Decision, Event, PauseReason, StopReason};
 use sysop_core::id::CallId;
 use sysop_core::image::prompt_for_display;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::ApprovalMode;
 use sysop_core::text::{neutralize, neutralize_prose};
 use sysop_core::transcript::{
-    OutputReaders, Participants, client_tools_sentence, event_notice, terminal_input_sentence,
+    OutputReaders, Participants, change_sentence, event_notice, terminal_input_sentence,
 };
-use sysop_core::ui_text::{host_groups, mode_sentence, origin_phrase, revoked};
+use sysop_core::ui_text::{host_groups, origin_phrase};
 use sysop_core::undo::{changed_line, undo_summary};
 use sysop_driver::port::SessionSummary;
 
@@ -244,24 +243,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
 fn note(event: &Event) -> Option<String> {
     match event {
         Event::Configured { reached: Some(_), .. } => event_notice(event).map(|notice| notice.text),
-        Event::Configured { change: ConfigChange::Model(model), .. } => Some(format!("model set to {model}")),
-        Event::Configured { change: ConfigChange::Approve(mode), .. } => {
-            Some(format!("approval mode set to {}", mode_words(*mode)))
-        }
-        Event::Configured { change: ConfigChange::Auto(bounds), .. } => {
-            Some(format!("approval mode set to auto for {bounds}, then ask"))
-        }
-        Event::Configured { change: ConfigChange::Mode(mode), .. } => Some(mode_sentence(*mode).to_owned()),
-        Event::Configured { change: ConfigChange::Effort(effort), .. } => {
-            Some(format!("reasoning effort set to `{}`", effort.as_str()))
-        }
-        Event::Configured { change: ConfigChange::Revoke(grants), .. } => Some(revoked(grants)),
-        Event::Configured { change: ConfigChange::Rules { .. }, .. } => {
-            Some("rules added from the current config".to_owned())
-        }
-        Event::Configured { change: ConfigChange::ClientTools(lent), .. } => {
-            Some(client_tools_sentence(lent))
-        }
+        Event::Configured { change, .. } => Some(change_sentence(change)),
         Event::Paused { reason, detail, .. } => {
             let detail = detail.as_ref().map_or_else(String::new, |detail| format!(", {detail}"));
             Some(format!("paused{}{detail}", pause_words(*reason)))
@@ -332,15 +314,6 @@ fn decision_summary(decision: &Decision) -> Option<String> {
         Decision::AllowSession { command: None } => Some("allowed for the session".to_owned()),
         Decision::Reject { reason } if reason.is_empty() => Some("rejected".to_owned()),
         Decision::Reject { reason } => Some(format!("rejected ({reason})")),
-    }
-}
-
-fn mode_words(mode: ApprovalMode) -> &'static str {
-    match mode {
-        ApprovalMode::Each => "each",
-        ApprovalMode::Ask => "ask",
-        ApprovalMode::Auto => "auto",
-        ApprovalMode::Never => "never",
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn check(settings: &Settings) -> Option<CommandError> {
     };
     let meant = suggestion(settings, &bare, &configured);
     let origin = entry.origin();
-    let what = if is_known(&bare) { "is a provider, not a model" } else { "is a model without a provider" };
+    let what = if is_known(&bare) { "is a provider, not a model" } else { "names no provider" };
     Some(CommandError::usage(format!("{origin}: {bare:?} {what}; did you mean `{meant}`? ({list})")))
 }
 

@@ -1,5 +1,6 @@
 //! Checks of settings that belong together.
 
+use sysop_core::message::ModelRef;
 use sysop_core::model_table;
 
 use super::{ProviderSettings, Settings, bare_model};
@@ -26,8 +27,13 @@ pub(super) fn deny_patterns(config: &Config) -> Vec<String> {
 
 /// Returns an error if the cost is limited but the model has no known price.
 fn price(settings: &Settings) -> Option<CommandError> {
-    let model = &settings.model.as_ref().filter(|_| settings.limits_cost())?.value;
-    let known = settings.prices.contains_key(&model.to_string()) || model_table::price(model).is_some();
+    // A resumed session has a model of its own.
+    let is_of_session = settings.resume.is_some() && settings.model.is_none();
+    if !settings.limits_cost() || is_of_session {
+        return None;
+    }
+    let model = selected_model(settings)?;
+    let known = settings.prices.contains_key(&model.to_string()) || model_table::price(&model).is_some();
     (!known).then(|| {
         CommandError::usage(format!(
             "the price of {model} is unknown, so its cost cannot be limited; set [prices.\"{model}\"] input and output, or \
@@ -49,11 +55,15 @@ pub(super) fn missing_key(settings: &Settings, provider: &ProviderSettings) -> O
     Some(format!("no key was sent: LLM_AUTH_TOKEN is not set{other}"))
 }
 
-/// Returns an error if the address of the model's provider is no HTTP URL. Without a configured model, this is the
-/// provider that the environment selects.
+/// Returns the configured model, or else the one that the environment selects.
+fn selected_model(settings: &Settings) -> Option<ModelRef> {
+    let configured = settings.model.as_ref().map(|model| model.value.clone());
+    configured.or_else(|| Some(from_environment(settings)?.model))
+}
+
+/// Returns an error if the address of the model's provider is no HTTP URL.
 fn address(settings: &mut Settings) -> Option<CommandError> {
-    let model = settings.model.as_ref().map(|model| model.value.clone());
-    let model = model.or_else(|| Some(from_environment(settings)?.model))?;
+    let model = selected_model(settings)?;
     let path = KeyPath::new(["providers", &model.provider, "base_url"]);
     let entry = settings.config.entry(&path.to_string())?;
     let ConfigValue::Text(address) = &entry.value else { return None };

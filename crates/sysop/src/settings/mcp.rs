@@ -18,7 +18,7 @@ use sysop_mcp::settings::{
 use url::Url;
 
 use super::Settings;
-use crate::config::{Config, ConfigWarning, Environment, KeyPath, UserDirs, display_path};
+use crate::config::{Config, ConfigWarning, Environment, KeyPath, UserDirs, display_path, table_error};
 
 /// Variables passed to a local server in addition to those named in its config.
 const BASE_VARIABLES: [&str; 12] = [
@@ -48,7 +48,8 @@ pub(crate) struct McpServer {
 impl McpServer {
     /// Returns the server defined by a config entry in TOML. Fails with one sentence if the entry is invalid.
     pub(crate) fn from_toml(name: &ServerName, entry: &str, settings: &Settings) -> Result<Self, String> {
-        let table: ServerTable = toml::from_str(entry).map_err(|error| error.message().to_owned())?;
+        let table: ServerTable =
+            entry.parse().and_then(toml::Table::try_into).map_err(|error| table_error(&error))?;
         let origin = display_path(&settings.config.own_file);
         server(name.clone(), &table, origin, &settings.environment, &settings.folders)
     }

@@ -324,11 +324,7 @@ fn an_unknown_provider_or_profile_is_an_error() {
     for (config, environment, word) in [
         ("model = 'opnai/x'\n", vec![], "config.toml:1: unknown provider \"opnai\"; did you mean `openai`?"),
         ("", vec![("SYSOP_MODEL", "nobody/x")], "environment SYSOP_MODEL: unknown provider \"nobody\""),
-        (
-            "",
-            vec![("SYSOP_MODEL", "phi3")],
-            "environment SYSOP_MODEL: \"phi3\" is a model without a provider",
-        ),
+        ("", vec![("SYSOP_MODEL", "phi3")], "environment SYSOP_MODEL: \"phi3\" names no provider"),
         ("[model]\nprovider = 'openai'\n", vec![], "config.toml:2: \"openai\" is a provider, not a model"),
         ("profile = 'codr'\n", vec![], "config.toml:1: unknown profile \"codr\"; did you mean `coder`?"),
         (

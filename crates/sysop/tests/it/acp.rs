@@ -483,7 +483,7 @@ fn a_permission_for_the_session_covers_later_calls() {
     let request = editor.permission();
     let option = &request["params"]["options"][1];
     assert_eq!(option["kind"], "allow_always");
-    assert_eq!(option["name"], "Run in this session: any simple `touch …` in this directory");
+    assert_eq!(option["name"], "Run in this session: any simple `touch …` that stays below this directory");
     editor.select(&request, "session");
     assert_eq!(editor.answer(prompt)["result"]["stopReason"], "end_turn");
     let messages = editor.leave();

@@ -20,7 +20,7 @@ fn a_task_stops_before_the_call_that_would_exceed_its_tokens() {
     let world = World::with_openai(&server.url());
     let run = world.finish(&["exec", "--max-tokens-total", "3k", "count"]);
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.err.contains("stopped: the budget is spent: the session has used "), "{run:?}");
+    assert!(run.err.contains("stopped by the budget: the session has used "), "{run:?}");
     assert!(run.err.contains(" of 3000 tokens, and the next call takes about "), "{run:?}");
     let asked = server.requests().len();
     assert!((1..4).contains(&asked), "{asked} model calls");
@@ -28,6 +28,20 @@ fn a_task_stops_before_the_call_that_would_exceed_its_tokens() {
     let enough = World::with_openai(&server.url());
     let run = enough.finish(&["exec", "--max-tokens-total", "200k", "count"]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Counted.\n"), "{run:?}");
+}
+
+#[test]
+fn a_limit_given_on_resume_replaces_that_of_the_session() {
+    let server = Mock::start(&[("count", vec![say("One.")])]);
+    let world = World::with_openai(&server.url());
+    assert_eq!(world.finish(&["exec", "--max-tokens-total", "200k", "count"]).code, Some(0));
+    let run = world.finish(&["exec", "-c", "--max-tokens-total", "10", "count"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("stopped by the budget: the session has used "), "{run:?}");
+    let run = world.finish(&["exec", "-c", "count"]);
+    assert_eq!(run.code, Some(1), "the session keeps its limit: {run:?}");
+    let run = world.finish(&["exec", "-c", "--max-tokens-total", "1M", "count"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "One.\n"), "{run:?}");
 }
 
 #[test]
@@ -59,7 +73,14 @@ fn a_cost_limit_needs_a_price() {
     let priced = World::with_openai(&server.url()).file(".config/sysop/config.toml", prices);
     let run = priced.finish(&["exec", "--max-cost", "0.50", "count"]);
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.err.contains("the budget is spent: the session has cost $"), "{run:?}");
+    let told = "stopped by the budget: the session's budget is too small: the next call costs about $";
+    assert!(run.err.contains(told) && run.err.contains(", but only $0.50 is left"), "{run:?}");
+    let from_environment =
+        World::new().variable("LLM_BASE_URL", &server.url()).variable("LLM_DEFAULT_MODEL", "unheard-of");
+    let asked = server.requests().len();
+    let run = from_environment.finish(&["exec", "--max-cost", "0.50", "count"]);
+    assert_eq!((run.code, server.requests().len()), (Some(2), asked), "{run:?}");
+    assert!(run.err.contains("the price of openai/unheard-of is unknown"), "{run:?}");
     for amount in ["-1", "nan", "free"] {
         let run = priced.finish(&["exec", "--max-cost", amount, "count"]);
         assert_eq!(run.code, Some(2), "{run:?}");
@@ -79,7 +100,7 @@ fn the_sessions_of_a_day_share_a_budget() {
     let done = lines_of_json(&second.out).into_iter().find(|line| line["type"] == "assistant.done").unwrap();
     assert_eq!(done["metadata"]["reason"], "budget", "{done}");
     let third = world.finish(&["exec", "count"]);
-    assert!(third.err.contains("the budget is spent: all sessions today have used "), "{third:?}");
+    assert!(third.err.contains("stopped by the budget: all sessions today have used "), "{third:?}");
     assert!(third.err.contains(" of 10 k tokens") && third.err.contains("[budget] day"), "{third:?}");
     assert!(server.requests().len() - asked < 4, "the later sessions stop");
 

@@ -78,7 +78,7 @@ fn an_error_has_a_message_and_a_hint() {
 #[test]
 fn what_is_missing_is_named() {
     for (line, error) in [
-        (&["approve"][..], "error: no server of yours runs on this machine, or none with a token file\n"),
+        (&["approve"][..], "error: no server of yours with a token file is running on this machine\n"),
         (&["connect", "foo"], "error: \"foo\" is not the URL of a server\n"),
         (&["policy", "check", " "], "error: the command is empty\n"),
     ] {
@@ -234,4 +234,27 @@ fn a_silent_routine_prints_nothing() {
         let list = world.run(&["sessions", "list"]).out;
         assert!(list.contains(&format!("{routine} (routine)")) && !list.contains("(no prompt)"), "{list}");
     }
+}
+
+#[test]
+fn a_workspace_is_trusted_until_it_changes_or_the_trust_is_revoked() {
+    let file = "[providers.openai]\nbase_url = 'http://ours.example'\n";
+    let world = World::new().file("work/.sysop.toml", file).file("work/AGENTS.md", "Be brief.\n");
+    let base_url = || world.run(&["config", "get", "providers.openai.base_url"]);
+    assert_eq!(base_url().code, Some(1));
+    let run = world.run(&["trust"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
+    for text in ["/.sysop.toml\n  providers.openai.base_url = \"http://ours.example\"\n", "AGENTS.md\n"] {
+        assert!(run.out.contains(text), "{text}: {run:?}");
+    }
+    assert_eq!(base_url().out, "http://ours.example\n");
+    let told = world.run(&["exec", "--model", "demo", "hi"]);
+    assert!(!told.err.contains("not trusted"), "{told:?}");
+    let work = world.work();
+    let run = world.run(&["trust", work.to_str().unwrap(), "--revoke"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(base_url().code, Some(1));
+    let told = world.run(&["exec", "--model", "demo", "hi"]);
+    assert!(told.err.contains("not trusted (see /trust)"), "{told:?}");
+    assert_eq!(world.run(&["trust", "--revoke"]).code, Some(1), "it is not trusted any more");
 }

@@ -138,7 +138,7 @@ fn a_call_of_a_session_cannot_add_a_server() {
     let world = World::with_openai(&server.url());
     std::fs::write(world.work().join("x.json"), r#"{"mcpServers": {"a": {"command": "x"}}}"#).unwrap();
     let mut chat = world.start_with_input(&["chat", "--approve", "auto"]);
-    chat.type_text("go\ny\ny\ny\n");
+    chat.type_text("go\nY\nY\nY\n");
     chat.end_input();
     chat.finish();
     let results = results(&server);

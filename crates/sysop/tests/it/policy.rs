@@ -93,7 +93,7 @@ fn rules_are_loaded_checked_and_applied() {
     for line in [
         format!("{}:8: ignoring this rule: the `no_match` example \"touch a\" matches", config.display()),
         format!(
-            "{}:12: ignoring this rule: unknown field `progam`, expected one of `program`",
+            "{}:12: ignoring this rule: unknown key `progam`, expected one of `program`",
             config.display()
         ),
     ] {
@@ -262,4 +262,16 @@ fn an_approval_says_what_the_command_would_do() {
             assert!(run.err.contains(&format!("preview: {shown}")), "{run:?}");
         }
     }
+}
+
+#[test]
+fn a_path_is_shown_once_if_it_is_no_link() {
+    let world = World::new().file("work/a", "").file("work/dir/b", "");
+    std::os::unix::fs::symlink("dir", world.work().join("link")).unwrap();
+    let text = |command: &str| world.run(&["policy", "check", command]).out;
+    let plain = world.work().join("a").canonicalize().unwrap();
+    let shown = text(&format!("touch {}", plain.display()));
+    assert!(shown.contains(&format!("  writes {}\n", plain.display())), "{shown}");
+    let shown = text("touch link/b");
+    assert!(shown.contains("  writes link/b -> ") && shown.contains("/dir/b\n"), "{shown}");
 }

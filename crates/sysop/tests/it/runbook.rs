@@ -91,7 +91,7 @@ fn the_policy_judges_each_step() {
     let plan = world.finish(&["run", "--plan", "r"]);
     assert_eq!(plan.code, Some(0), "{plan:?}");
     let expected = "r\non local, approve = ask\n\n1. echo hello\n   $ echo hello\n   read-only: runs\n\n2. write\n   \
-                    $ touch made\n   changes: asks\n\nwithout undo: step 1, 2\nneeds: touch\n";
+                    $ touch made\n   changes: asks\n\nsteps without undo: 1, 2\nneeds: touch\n";
     assert_eq!(plan.out, expected);
     assert!(!world.has("made"));
 }

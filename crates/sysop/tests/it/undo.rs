@@ -12,7 +12,7 @@ fn changed() -> (Mock, World, String, crate::Run) {
     let mock = Mock::start(&[(TASK, vec![bash("echo new >a; mkdir made; echo x >made/x"), say("done")])]);
     let world = World::with_openai(&mock.url());
     std::fs::write(world.work().join("a"), "old\n").unwrap();
-    let ran = world.finish(&["exec", "-v", "--approve", "auto", TASK]);
+    let ran = world.finish(&["exec", "--approve", "auto", TASK]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let listed = world.finish(&["sessions", "list"]);
     let id =
@@ -83,7 +83,7 @@ fn changes_of_file_tools_are_planned_and_asked_about_too() {
     let undone = world.finish(&["undo", id, "--yes"]);
     assert_eq!((undone.code, read().as_str()), (Some(0), "port = 80\n"), "{undone:?}");
     assert!(!world.has("new.txt"), "{undone:?}");
-    assert!(undone.err.contains("  OK, 2 files restored: app.conf, new.txt\n"), "{undone:?}");
+    assert!(undone.err.contains("  OK, removed 1 file: new.txt; restored 1 file: app.conf\n"), "{undone:?}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn in_the_home_directory_what_sysop_writes_is_no_change() {
 fn a_file_that_a_script_of_the_user_makes_is_undone() {
     let mock = Mock::start(&[(TASK, vec![bash("sh mk.sh"), say("done")])]);
     let world = World::with_openai(&mock.url()).file("work/mk.sh", "echo hello >out.txt\n");
-    let ran = world.finish(&["exec", "-v", "--approve", "auto", TASK]);
+    let ran = world.finish(&["exec", "--approve", "auto", TASK]);
     assert!(ran.err.contains("/out.txt created; undo: exact (/undo 1)"), "{ran:?}");
     let listed = world.finish(&["sessions", "list"]).out;
     let id = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();

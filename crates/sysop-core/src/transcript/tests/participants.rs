@@ -107,8 +107,8 @@ fn a_call_without_a_model_names_who_asked_for_it() {
     let (typed, undo) = (bash("c1", "uptime"), call("c2", "undo", json!({ "call": "direct_1", "step": 3 })));
     assert_eq!(origins(&typed, Origin::User, Some("b\u{1b}[31mob")), both("typed by b\\x1b[31mob"));
     assert_eq!(origins(&typed, Origin::User, None), both("typed by you"));
-    assert_eq!(origins(&undo, Origin::User, Some("bob")), both("asked for by bob"));
-    assert_eq!(origins(&undo, Origin::User, None), both("asked for by you"));
+    assert_eq!(origins(&undo, Origin::User, Some("bob")), both("requested by bob"));
+    assert_eq!(origins(&undo, Origin::User, None), both("requested by you"));
     assert_eq!(origins(&typed, Origin::Routine, Some("bob")), both("from a routine, started by bob"));
     assert_eq!(origins(&typed, Origin::Routine, None), both("from a routine"));
     assert_eq!(origins(&typed, Origin::Plan, Some("bob")), both("from the plan, started by bob"));

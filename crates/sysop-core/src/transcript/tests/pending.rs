@@ -73,8 +73,10 @@ fn the_notice_of_a_pause_follows_it_from_the_request_to_its_end() {
     steps.push(finished("c1", Outcome::ok("made")).into());
     let paused = live(&steps);
     assert_eq!((paused.pause_delay(), newest_notice(&paused)), (None, "paused".to_owned()));
+    assert!(paused.pause_notice().is_some(), "the phase says the same");
     steps.push(Event::Resumed.into());
     let resumed = live(&steps);
+    assert_eq!(resumed.pause_notice(), None);
     assert_eq!(newest_notice(&resumed), "paused, then resumed");
     assert!(!drawn(&resumed).contains("Warning"), "it is no warning any more: {}", drawn(&resumed));
 }

@@ -88,3 +88,87 @@ fn streamed_text_between_a_proposal_and_its_output_does_not_change_their_order()
     ];
     assert_eq!(logged_part(&live(&steps)), logged_part(&replay(&steps)));
 }
+
+#[test]
+fn a_refusal_of_the_policy_is_told_by_the_outcome_alone() {
+    let call = bash("c1", "touch a");
+    let denied = Outcome::new(Status::Rejected, crate::policy::READ_ONLY_REFUSAL);
+    let steps = [
+        open(),
+        started(1, "go").into(),
+        replied(step(1, 1), "", vec![call.clone()]).into(),
+        finished("c1", denied).into(),
+    ];
+    let transcript = live(&steps);
+    let plan = transcript.plan(&call.id).expect("the call is shown");
+    assert_eq!(ui_text::decision_summary(plan, "tui"), None);
+    let outcome = transcript.output_of(&call.id).and_then(|output| output.outcome.as_ref());
+    let outcome = outcome.expect("the call has ended");
+    assert_eq!(outcome.output, "denied: this session is read-only (approve = never)");
+    assert_eq!(ui_text::not_run_text(outcome), "not run: this session is read-only (approve = never)");
+}
+
+#[test]
+fn an_undo_can_be_allowed_only_once() {
+    for (tool, is_grantable) in [("bash", true), (crate::undo::UNDO_TOOL, false)] {
+        let call = call("c1", tool, json!({ "step": 3 }));
+        let transcript = live(&[open(), started(1, "").into(), asked(&call).into()]);
+        let plan = transcript.plan(&call.id).expect("the call is shown");
+        assert_eq!(plan.session_grant().is_some(), is_grantable, "{tool}");
+    }
+}
+
+#[test]
+fn a_turn_that_did_not_reach_its_host_was_not_done_there() {
+    let run = |id: &str| bash(id, "uptime");
+    let unreachable = |id: &str| finished(id, Outcome::unreachable("cannot reach local"));
+    let mut steps: Vec<Step> = vec![
+        open(),
+        started(1, "go").into(),
+        replied(step(1, 1), "", vec![run("c1")]).into(),
+        unreachable("c1").into(),
+    ];
+    let mut reached = steps.clone();
+    reached.push(Event::ToolStarted { call: run("c2"), origin: Origin::Model }.into());
+    reached.push(finished("c2", Outcome::ok("up")).into());
+    assert_eq!(live(&reached).missed_hosts(), None, "a later call reached it");
+    steps.push(ended(1, StopReason::EndTurn).into());
+    assert_eq!(live(&steps).missed_hosts().as_deref(), Some("not done on local"));
+    steps.push(started(2, "again").into());
+    assert_eq!(live(&steps).missed_hosts(), None, "a new turn");
+}
+
+#[test]
+fn a_rule_that_was_saved_is_told_apart_from_the_rules_of_a_config() {
+    use crate::policy::{CommandPattern, PolicyOptions, Rule, RuleAction};
+    let saved = Rule {
+        action: RuleAction::Allow,
+        pattern: CommandPattern::default(),
+        origin: "~/.config/sysop/rules.toml:1".into(),
+    };
+    let options = PolicyOptions::default();
+    assert_eq!(rules_sentence(None, &[saved]), "rule saved to rules.toml");
+    assert_eq!(rules_sentence(Some(&options), &[]), "rules added from the current config");
+    assert_eq!(rules_sentence(None, &[]), "rules added");
+}
+
+#[test]
+fn a_typed_call_that_cannot_run_says_what_to_do() {
+    let refusal = |steps: &[Step]| ui_text::typed_call_refusal(&live(steps), "Esc");
+    let call = bash("c1", "make");
+    let mut steps: Vec<Step> = vec![open()];
+    assert_eq!(refusal(&steps), None);
+    steps.push(started(1, "go").into());
+    let runs = "not run: a turn is running; wait for it, or stop it with Esc";
+    assert_eq!(refusal(&steps).as_deref(), Some(runs));
+    steps.extend([replied(step(1, 1), "", vec![call.clone()]).into(), asked(&call).into()]);
+    let waits = "not run: a proposal is waiting; answer it first";
+    assert_eq!(refusal(&steps).as_deref(), Some(waits));
+    steps.push(decided("c1", Decision::Allow { command: None }).into());
+    steps.push(Event::ToolStarted { call, origin: Origin::Model }.into());
+    let paused = Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 };
+    steps.push(paused.into());
+    assert_eq!(refusal(&steps).as_deref(), Some(runs), "the command still runs");
+    steps.push(finished("c1", Outcome::ok("made")).into());
+    assert_eq!(refusal(&steps), None, "a paused turn makes way");
+}

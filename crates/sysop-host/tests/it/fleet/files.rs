@@ -44,7 +44,7 @@ async fn changes_on_several_hosts_are_undone_on_each() {
     assert_eq!(paths, ["web1:etc/app.conf", "fe80::1:etc/app.conf"]);
     let undone = undo(&fleet, &changed.changes).await;
     assert_eq!(undone.status, Status::Ok, "{undone:?}");
-    assert_eq!(undone.output, "== web1, fe80::1 (2 hosts of 2): ok ==\nOK, 1 file restored: etc/app.conf");
+    assert_eq!(undone.output, "== web1, fe80::1 (2 hosts of 2): ok ==\nOK, restored 1 file: etc/app.conf");
     assert_eq!(
         (worlds[0].1.text("etc/app.conf"), worlds[1].1.text("etc/app.conf")),
         ("one\n".into(), "two\n".into())

@@ -59,6 +59,8 @@ impl PanelView {
         }
         let panel = Panel::new(screen.render_options());
         let mut rows = if is_own { Vec::new() } else { origin_rows(plan, panel.inner(), THEME) };
+        let granted = words::granted(plan);
+        rows.extend(granted.iter().flat_map(|text| wrap(&row(text, StyleRole::Dim), panel.inner(), 2)));
         if FileEdit::of(call).is_some() {
             rows.extend(reason_rows(plan, panel.inner(), THEME));
             // Calls run one after the other, so the number of this one is the next.

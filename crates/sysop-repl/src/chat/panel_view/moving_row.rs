@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use sysop_core::transcript::{SessionPhase, Transcript};
+use sysop_core::ui_text;
 use sysop_term::cells::width;
 use sysop_term::{StyleRole, TextRow};
 
@@ -55,8 +56,8 @@ impl PanelView {
         let delay = transcript.pause_delay();
         let waiting = match delay {
             Some(delay) => Some(words::pausing(delay).to_owned()),
-            None if transcript.prepares_call() => Some("preparing the call".to_owned()),
-            None => words::waiting_for(transcript.phase(), &safe(&model), &what),
+            None => ui_text::preparing_call(transcript)
+                .or_else(|| words::waiting_for(transcript.phase(), &safe(&model), &what)),
         };
         let progress = transcript.progress().and_then(|progress| progress.summary());
         let now = Instant::now();
@@ -116,9 +117,35 @@ fn running_words(transcript: &Transcript) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
+    use sysop_core::event::{Event, Logged, Origin, Update};
+    use sysop_core::id::{Seq, Timestamp, TurnId};
+
     use super::*;
+    use crate::chat::fake_session;
+
+    #[test]
+    fn a_host_that_has_not_answered_yet_is_named() {
+        let mut transcript = Transcript::new();
+        let spec = Arc::new(fake_session::spec("slow"));
+        let events = [
+            Event::SessionOpened { spec, opened_by: None },
+            Event::TurnStarted {
+                turn: TurnId(1),
+                prompt: String::new(),
+                origin: Origin::User,
+                images: Vec::new(),
+                by: None,
+            },
+        ];
+        for (seq, event) in (1..).zip(events) {
+            transcript.apply(&Update::Logged(Arc::new(Logged { seq: Seq(seq), at: Timestamp(0), event })));
+        }
+        let row = PanelView::new(None).moving_row(&transcript, 100).expect("a call is prepared");
+        assert!(row.text().contains("connecting to slow"), "{}", row.text());
+    }
 
     #[test]
     fn the_clock_of_a_command_goes_on_while_a_pause_is_requested() {

@@ -200,7 +200,7 @@ impl Repl {
     pub(super) fn jobs(&mut self, command: JobsCommand) -> io::Result<()> {
         match command {
             JobsCommand::Stop(job) => self.send(Input::StopJob { job }),
-            _ if self.running() => self.note(&ui_text::running_jobs(self.transcript.jobs())),
+            JobsCommand::List if self.running() => self.note(&ui_text::running_jobs(self.transcript.jobs())),
             JobsCommand::List => self.direct("jobs", json!({ "action": "list" }), Origin::User),
             JobsCommand::Read(job) => {
                 self.direct("jobs", json!({ "action": "read", "id": job.0 }), Origin::User)

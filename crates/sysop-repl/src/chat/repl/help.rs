@@ -43,7 +43,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Tab", "Complete commands, their arguments and @FILE"),
     ("↑ ↓, Ctrl+R", "Earlier lines; search them"),
     ("Ctrl+C", "Clear the line, or stop the turn; twice: quit"),
-    ("Ctrl+P", "Pause the turn, or resume it"),
+    ("Ctrl+P", "Pause the turn; in an empty line, resume it"),
     ("Ctrl+\\", "Pause the turn; again: open the session's terminal"),
     ("Ctrl+]", "Return from the session's terminal"),
     ("Ctrl+Z", "Suspend sysop"),
@@ -60,10 +60,9 @@ const PLAIN_KEYS: &[(&str, &str)] = &[
 impl Repl {
     pub(super) fn help(&mut self) -> io::Result<()> {
         let columns = self.screen.render_options().width.saturating_sub(1).min(PANEL_COLUMNS_MAX);
-        let (keys, columns) = match self.context.form {
-            ReplLayout::Panels { .. } => (KEYS, columns),
-            // The first and the last row also have a parenthesis.
-            ReplLayout::Plain => (PLAIN_KEYS, columns.saturating_sub(2)),
+        let keys = match self.context.form {
+            ReplLayout::Panels { .. } => KEYS,
+            ReplLayout::Plain => PLAIN_KEYS,
         };
         let text = help_text(keys, &self.skills.help(), columns);
         self.view.say(text.trim_end(), StyleRole::Text, &mut self.screen)

@@ -73,8 +73,11 @@ impl Repl {
         )
     }
 
-    /// Handles Ctrl+P during a turn.
+    /// Handles Ctrl+P during a turn or a pause.
     pub(super) fn pause_or_resume(&mut self) -> io::Result<()> {
+        if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) && !self.running() {
+            return self.send_and_expect(Input::Resume, AwaitedUpdate::Event);
+        }
         if !self.pausing {
             return self.pause();
         }

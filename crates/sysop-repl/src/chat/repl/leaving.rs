@@ -33,7 +33,8 @@ impl Repl {
     }
 
     pub(super) async fn leave(mut self, exit: Exit) -> anyhow::Result<Exit> {
-        if self.context.leaving == ExitBehavior::StopTurn && self.running() && !self.turn_interrupted {
+        let stops = self.context.leaving == ExitBehavior::StopTurn && !self.is_closed;
+        if stops && self.running() && !self.turn_interrupted {
             self.send(Input::Cancel)?;
         }
         self.alternate_screen = None;
@@ -56,7 +57,7 @@ impl Repl {
             self.screen.set_owner(TerminalOwner::Output)?;
         }
         self.screen.last_row(None)?;
-        if self.transcript.turn().0 > 0 && self.is_on_terminal {
+        if self.transcript.turn().0 > 0 && (self.is_on_terminal || self.is_closed) {
             let id = self.session.id().short();
             let text = format!("To resume this session: {}{id}", self.context.resume_command);
             self.note(&text)?;

@@ -9,7 +9,7 @@ use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::transcript::SessionPhase;
 use sysop_driver::frontend::prompt_with_images;
 use sysop_term::StyleRole;
-use sysop_term::command::{InputLine, parse};
+use sysop_term::command::{InputLine, JobsCommand, parse};
 
 use super::{ActiveRead, AwaitedUpdate, Repl, ReplSignals};
 use crate::chat::input_reader::ReadRequest;
@@ -60,20 +60,35 @@ impl Repl {
         if is_quit_word(line) {
             return Ok(self.end_after_turn()?);
         }
+        match self.postpone(line).await? {
+            true => Ok(()),
+            false => self.perform(line, signals).await,
+        }
+    }
+
+    /// Keeps a command that would disturb the current turn until the turn has ended, and a line that follows one.
+    /// Returns false if the line can run now.
+    pub(super) async fn postpone(&mut self, line: &str) -> anyhow::Result<bool> {
         let parsed = parse(line, self.named_skills(line).await);
         let is_prompt = matches!(parsed, InputLine::Prompt(_));
         let follows = !self.waiting.is_empty();
-        let waits =
-            if is_prompt { follows } else { (self.running() || follows) && !runs_during_turn(&parsed) };
+        let is_running = self.running();
+        // A paused turn never ends by itself, and the next prompt cancels it.
+        let is_paused = matches!(self.transcript.phase(), SessionPhase::Paused { .. }) && !is_running;
+        let waits = match is_prompt {
+            true => follows && !is_paused,
+            false => (is_running || follows) && !runs_during_turn(&parsed),
+        };
         if (waits || is_prompt) && self.waiting.len() + self.queued.len() >= QUEUED_PROMPTS_MAX {
             self.add_to_draft(line);
-            return Ok(self.note(&format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"))?);
+            self.note(&format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"))?;
+            return Ok(true);
         }
         if waits {
             self.waiting.push_back(line.to_owned());
-            return Ok(self.note(&format!("› {line} · waits for the end of the turn"))?);
+            self.note(&format!("› {line} · waits for the end of the turn"))?;
         }
-        self.perform(line, signals).await
+        Ok(waits)
     }
 
     async fn perform(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
@@ -180,13 +195,14 @@ fn runs_during_turn(line: &InputLine) -> bool {
         | InputLine::Host(None)
         | InputLine::Routines
         | InputLine::Mcp
-        | InputLine::Jobs(_)
+        | InputLine::Jobs(JobsCommand::List | JobsCommand::Stop(_))
         | InputLine::Background
         | InputLine::Pause
         | InputLine::Stop
         | InputLine::Resume(None)
         | InputLine::Wrong(_) => true,
         InputLine::Shell(_)
+        | InputLine::Jobs(JobsCommand::Read(_))
         | InputLine::Undo(_)
         | InputLine::Run { .. }
         | InputLine::Keys(_)

@@ -176,15 +176,33 @@ fn a_text_that_is_an_answer_answers() {
         asked_with(question, &keys, vec![Some(text.to_owned())]).0
     };
     for question in [prompt(), dangerous()] {
-        assert_eq!(said(&question, "Yes"), ApprovalOutcome::Allow);
         assert_eq!(said(&question, "no "), ApprovalOutcome::Reject(String::new()));
         assert_eq!(said(&question, "stop"), ApprovalOutcome::StopTurn);
         // The text was deleted, so the question is asked again.
         assert_eq!(said(&question, ""), ApprovalOutcome::StopTurn);
     }
     assert_eq!(said(&prompt(), "y"), ApprovalOutcome::Allow);
-    assert_eq!(said(&dangerous(), "y"), ApprovalOutcome::StopTurn);
+    assert_eq!(said(&prompt(), "Yes"), ApprovalOutcome::Allow);
+    assert_eq!(said(&dangerous(), "Y"), ApprovalOutcome::Allow);
+    for text in ["y", "yes", "Yes", "YES"] {
+        assert_eq!(said(&dangerous(), text), ApprovalOutcome::StopTurn, "{text}");
+    }
     assert_eq!(asked(&[(400, 'y'), (401, 'o'), (500, 's')], vec![None]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn a_command_line_at_the_question_rejects_nothing() {
+    for line in ["/status", "/pause now", "!ls -l", "/statsu", "/deploy web1"] {
+        let keys = [(400, 'x'), (401, 'z'), (5000, 's')];
+        let (answer, drawn, _) = asked(&keys, vec![Some(line.to_owned())]);
+        assert_eq!(answer, ApprovalOutcome::StopTurn, "{line}");
+        let told = drawn.iter().any(|row| row.contains("answer first; /commands work at the prompt"));
+        assert!(told, "{line}: {drawn:?}");
+    }
+    for path in ["/etc/hosts is the right file", "/etc/x"] {
+        let (answer, ..) = asked(&[(400, 'x'), (401, 'z')], vec![Some(path.to_owned())]);
+        assert_eq!(answer, ApprovalOutcome::Reject(path.to_owned()));
+    }
 }
 
 #[test]

@@ -69,8 +69,8 @@ async fn commands_of_other_users_are_shown_with_their_names() {
 
 #[tokio::test]
 async fn plain_approvals_are_read_as_input_lines() {
-    let (text, code) =
-        plain("clean\nmaybe\ny\nclean\nn too early\nclean\ne\nrm -ri build\nmaybe\ny\nclean\ns\n").await;
+    let edited = "clean\ne\nrm -ri build\n/status\ny\nY\n";
+    let (text, code) = plain(&format!("clean\nmaybe\ny\nclean\nn too early\n{edited}clean\ns\n")).await;
     expect![[r#"
         sysop: demo/one on web1, approval ask
 
@@ -85,9 +85,9 @@ async fn plain_approvals_are_read_as_input_lines() {
 
         risk: effect unknown
         ! rm -rf — recursive delete
-        allow for session: any simple `rm …` in this directory
+        allow for session: any simple `rm …` that stays below this directory
         Run it? [y/n/e/a/s] maybe
-        y run once, n [REASON] reject, e [COMMAND] edit, a allow for this session: any simple `rm …` in this directory, s stop
+        y run once, n [REASON] reject, e [COMMAND] edit, a allow for this session: any simple `rm …` that stays below this directory, s stop
         Run it? [y/n/e/a/s] y
         [Tool: bash("rm -rf build && echo done")]
         ran rm -rf build && echo done
@@ -106,7 +106,7 @@ async fn plain_approvals_are_read_as_input_lines() {
 
         risk: effect unknown
         ! rm -rf — recursive delete
-        allow for session: any simple `rm …` in this directory
+        allow for session: any simple `rm …` that stays below this directory
         Run it? [y/n/e/a/s] n too early
         (rejected)
 
@@ -123,7 +123,7 @@ async fn plain_approvals_are_read_as_input_lines() {
 
         risk: effect unknown
         ! rm -rf — recursive delete
-        allow for session: any simple `rm …` in this directory
+        allow for session: any simple `rm …` that stays below this directory
         Run it? [y/n/e/a/s] e
         Command: rm -ri build
 
@@ -136,9 +136,11 @@ async fn plain_approvals_are_read_as_input_lines() {
         → effect of rm -ri build
         risk: dangerous
         ! rm -ri build — recursive delete
-        Run it? [y/n/e/s] maybe
-        y run once, n [REASON] reject, e [COMMAND] edit, s stop
-        Run it? [y/n/e/s] y
+        Run it? [type Y to run, or n/e/s] /status
+        answer first; /commands work at the prompt
+        Run it? [type Y to run, or n/e/s] y
+        dangerous: type Y (a capital letter) to run it
+        Run it? [type Y to run, or n/e/s] Y
         [Tool: bash("rm -ri build")]
         ran rm -ri build
         (ok, exit code 0, 12 ms)
@@ -156,7 +158,7 @@ async fn plain_approvals_are_read_as_input_lines() {
 
         risk: effect unknown
         ! rm -rf — recursive delete
-        allow for session: any simple `rm …` in this directory
+        allow for session: any simple `rm …` that stays below this directory
         Run it? [y/n/e/a/s] s
         (rejected)
         (stopped)
@@ -187,8 +189,8 @@ async fn slash_commands_work_in_the_plain_layout() {
 
         You: /host
         (host: web1, root: /srv/app; idle)
-        (web1                 the first
-        web2                 the second)
+        web1                 the first
+        web2                 the second
         (start a session on another host with /host DEST)
 
         You: /model
@@ -210,7 +212,7 @@ async fn slash_commands_work_in_the_plain_layout() {
         (mode set to agent: tools are available from the next turn)
 
         You: /routines
-        (greet                Says hello)
+        greet                Says hello
 
         You: /run greet name=you
         [Tool: bash("echo hello you")]
@@ -223,7 +225,7 @@ async fn slash_commands_work_in_the_plain_layout() {
         (unknown routine nope; see /routines)
 
         You: /resume
-        (1  s-0  3 h ago     web1  /srv/old  hello from before)
+        1  s-0  3 h ago     web1  /srv/old  hello from before
         (open one with /resume and its number or ID; find one with /sessions WORDS)
 
         You: /resume s-9
@@ -297,6 +299,16 @@ async fn plain_rejections_say_why() {
 }
 
 #[tokio::test]
+async fn a_session_that_another_process_changed_ends_with_the_command_that_reopens_it() {
+    let (text, code) = plain("taken\n").await;
+    assert_eq!(code, 1, "{text}");
+    assert_eq!(text.matches("changed by another process").count(), 1, "{text}");
+    let end =
+        "(session s-1 was changed by another process)\n(To resume this session: sysop chat --resume s-1)\n";
+    assert!(text.ends_with(end), "{text}");
+}
+
+#[tokio::test]
 async fn a_failed_file_tool_says_why() {
     let (text, _) = plain("unmatched\n").await;
     let reason = "`old_string` was not found in a.py\nread the file first\n(failed, 0 ms)\n";
@@ -329,4 +341,11 @@ async fn the_plain_form_on_a_terminal_is_stopped_by_ctrl_c_and_drops_early_answe
     person.types("\u{3}").await;
     person.sees("To resume this session: sysop chat --resume s-1").await;
     assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn a_turn_that_did_not_reach_its_host_says_so_at_its_end() {
+    let (text, _) = plain("unreachable\nreached\nmissed\n").await;
+    let ends: Vec<&str> = text.lines().filter(|line| line.contains("not done on")).collect();
+    assert_eq!(ends, ["(✗ not done on web1)", "(✗ not done on web2)"], "{text}");
 }

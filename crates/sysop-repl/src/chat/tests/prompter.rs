@@ -388,6 +388,23 @@ async fn ctrl_p_pauses_a_turn_and_resumes_it() {
 }
 
 #[tokio::test]
+async fn ctrl_p_in_the_empty_line_of_a_paused_turn_resumes_it() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("loop\r").await;
+    person.sees("paused ›").await;
+    // In a line with text, the key recalls an earlier line.
+    person.types("l").await;
+    person.sees("paused › l").await;
+    person.types("\u{10}").await;
+    person.sees("paused › loop").await;
+    person.types("\u{15}").await;
+    person.sees("paused › ").await;
+    person.types("\u{10}").await;
+    person.sees("Going on.").await;
+}
+
+#[tokio::test]
 async fn a_folded_output_is_shown_whole_on_request() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;

@@ -170,3 +170,35 @@ async fn a_waiting_command_waits_in_a_pause_too() {
     person.sees("│ ran echo later").await;
     quits(person).await;
 }
+
+#[tokio::test]
+async fn a_prompt_in_a_pause_does_not_wait_behind_a_waiting_command() {
+    let mut person = during("!sleep 9").await;
+    person.types("!echo later\r").await;
+    person.sees("› !echo later · waits for the end of the turn").await;
+    person.types("\u{1c}").await;
+    person.sees("paused ›").await;
+    person.types("hello\r").await;
+    let text = person.sees("│ Hello there, how are you?").await;
+    assert!(!text.contains("› hello · waits"), "{text}");
+    // The paused turn was canceled, which returns what waited for its end.
+    person.sees("the text is in the input again").await;
+    person.sees("› !echo later").await;
+}
+
+#[tokio::test]
+async fn a_command_sent_at_the_prompt_while_another_user_runs_one_waits_for_its_end() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!echo mine").await;
+    person.sees("!echo mine").await;
+    person.signals(rustix::process::Signal::USR2);
+    person.sees("typed by carol").await;
+    person.types("\r").await;
+    person.sees("› !echo mine · waits for the end of the turn").await;
+    person.types("/jobs read 1\r").await;
+    person.sees("› /jobs read 1 · waits for the end of the turn").await;
+    person.signals(rustix::process::Signal::USR2);
+    person.sees("│ ran echo mine").await;
+    quits(person).await;
+}

@@ -517,6 +517,6 @@ fn a_typed_command_and_an_undo_show_who_asked_for_them() {
     };
     let bob = text(Some("bob"));
     assert!(bob.contains("$ uptime") && bob.contains("· typed by bob"), "{bob}");
-    assert!(bob.contains("→ undo call 1") && bob.contains("· asked for by bob"), "{bob}");
+    assert!(bob.contains("→ undo call 1") && bob.contains("· requested by bob"), "{bob}");
     assert!(text(None).contains("· typed by you"));
 }

@@ -260,7 +260,7 @@ fn a_run_without_any_undo_ends_at_once_and_one_with_some_names_the_others() {
     assert!(!play.has_said("to undo"), "{:?}", play.said);
     let mut play = Play::new(&steps("undo = 'drop a'"));
     play.runs("make a", 0).runs("make b", 0).runs("make c", 1);
-    assert!(play.has_said("  without undo: step 2"), "{:?}", play.said);
+    assert!(play.has_said("  steps without undo: 2"), "{:?}", play.said);
     play.answers(SequenceAnswer::Yes).runs("drop a", 0);
     assert!(
         play.has_said("step 2 of 3 (b) has no undo") && play.has_said("undone: 1 step"),

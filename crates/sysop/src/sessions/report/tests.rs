@@ -228,9 +228,9 @@ fn a_report_names_who_typed_a_command_and_asked_for_an_undo() {
         markdown(&record(events.chain(runs(&undo)).collect()), Path::new("/nothing"))
     };
     let named = text(Some("bob"));
-    assert!(named.contains("typed by bob") && named.contains("asked for by bob"), "{named}");
+    assert!(named.contains("typed by bob") && named.contains("requested by bob"), "{named}");
     let nameless = text(None);
-    assert!(nameless.contains("typed,") && nameless.contains("asked for by a user"), "{nameless}");
+    assert!(nameless.contains("typed,") && nameless.contains("requested by a user"), "{nameless}");
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn the_plan_of_an_undo_is_not_a_call_of_a_model() {
         Event::ToolFinished { call: id, outcome: Outcome::new(Status::Cancelled, "not run") },
     ]);
     let text = markdown(&record, Path::new("/nothing"));
-    assert!(text.contains("1. 00:00:04, asked for by a user, only its plan was shown\n"), "{text}");
+    assert!(text.contains("1. 00:00:04, requested by a user, only its plan was shown\n"), "{text}");
     assert!(!text.contains("sysop") && !text.contains("model"), "{text}");
 }
 

@@ -102,6 +102,26 @@ fn server_output_keeps_colors_and_no_other_sequences() {
 }
 
 #[test]
+fn a_session_on_an_unknown_host_is_refused() {
+    let mock = Mock::start(&[]);
+    let server = RelayedServer::start(&mock);
+    for hosts in ["nosuchhost.invalid", "127.0.0.1,nosuchhost.invalid"] {
+        let (status, refused) = new_session(&server, &json!({ "host": hosts }));
+        let sentence = "unknown host nosuchhost.invalid; check the spelling, or use an IP address";
+        assert!(status == 422 && refused.to_string().contains(sentence), "{status}: {refused}");
+    }
+    // A request that is invalid anyway does not look the host up.
+    let (status, refused) =
+        new_session(&server, &json!({ "host": "nosuchhost.invalid", "profile": "bogus" }));
+    assert!(status == 422 && refused.to_string().contains("unknown profile"), "{status}: {refused}");
+    let wish = json!({ "host": "nosuchhost.invalid", "model": "bogus/x" });
+    let (status, refused) = new_session(&server, &wish);
+    assert!(status == 422 && refused.to_string().contains("unknown provider"), "{status}: {refused}");
+    let listed = server.world.finish(&["sessions", "list"]);
+    assert!(!listed.out.contains("nosuchhost"), "{listed:?}");
+}
+
+#[test]
 fn a_session_without_a_host_needs_no_server_files() {
     let mock = Mock::start(&[(
         "write it down",

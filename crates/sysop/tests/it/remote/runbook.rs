@@ -127,7 +127,7 @@ fn a_recorded_session_is_replayed_stops_at_drift_and_is_undone() {
     let plan = run("two", &["--plan"]);
     assert_eq!(plan.code, Some(0), "{plan:?}");
     assert!(plan.out.contains(&format!("\n{STEPS}. chmod 700 site/logs\n")), "{plan:?}");
-    assert!(plan.out.contains(&format!("without undo: step {STEPS}\n")), "{plan:?}");
+    assert!(plan.out.contains(&format!("steps without undo: {STEPS}\n")), "{plan:?}");
     assert!(!hosts.site(1).exists(), "a plan runs nothing");
 
     let replay = run("two", &[]);

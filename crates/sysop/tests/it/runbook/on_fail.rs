@@ -25,7 +25,7 @@ fn failing(failure: &str, on_fail: &str) -> World {
 }
 
 const ORDER: &str = "to undo the steps so far, in this order:\n  step 3: rmdir b && echo b >>undone\n  \
-                     step 1: rmdir a && echo a >>undone\n  without undo: step ";
+                     step 1: rmdir a && echo a >>undone\n  steps without undo: ";
 
 #[test]
 fn a_run_stops_at_a_failed_step_and_names_the_undo_without_running_it() {

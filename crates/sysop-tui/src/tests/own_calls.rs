@@ -1,0 +1,97 @@
+//! Calls of the user's own, typed while a turn runs, and what is said of calls that need no question.
+
+use crossterm::event::KeyCode;
+use sysop_core::event::Input;
+use sysop_core::outcome::Outcome;
+use sysop_core::policy::READ_ONLY_REFUSAL;
+
+use super::keys::in_review;
+use super::world::{World, bash, control, key, says};
+use crate::app::Action;
+
+/// Lines that run a call without the model.
+const LINES: [&str; 5] = ["!uptime", "/undo", "/keys y Enter", "/jobs read 1", "/plan"];
+
+#[test]
+fn a_call_typed_while_the_session_is_busy_stays_in_the_box_and_says_why() {
+    let runs = "not run: a turn is running; wait for it, or stop it with Esc";
+    let waits = "not run: a proposal is waiting; answer it first";
+    let thinking = || {
+        let mut world = World::that_always_asks();
+        world.says("go");
+        world
+    };
+    let running = || {
+        let mut world = in_review("make");
+        world.press(KeyCode::Enter);
+        world
+    };
+    let states: [(&dyn Fn() -> World, &str); 3] =
+        [(&thinking, runs), (&|| in_review("make"), waits), (&running, runs)];
+    for (line, (state, why)) in LINES.iter().flat_map(|line| states.iter().map(move |state| (line, state))) {
+        let mut world = state();
+        let before = world.log.len();
+        world.says(line);
+        assert_eq!((world.app.composer().text().as_str(), world.app.flash()), (*line, Some(*why)));
+        assert_eq!(world.log.len(), before, "{line}: nothing happens");
+    }
+}
+
+#[test]
+fn a_call_typed_right_after_a_prompt_stays_in_the_box() {
+    let mut world = World::new();
+    world.types("go");
+    let sent = world.app.key(key(KeyCode::Enter), world.now);
+    assert!(matches!(&sent[..], [.., Action::Send(Input::Prompt { .. })]), "{sent:?}");
+    // The log has not confirmed the prompt yet.
+    world.says("!uptime");
+    assert_eq!(world.app.composer().text(), "!uptime");
+}
+
+#[test]
+fn reading_a_job_ends_no_paused_turn() {
+    let mut world = in_review("make");
+    world.press(KeyCode::Enter).key(control('p')).ends(Outcome::ok("made"));
+    world.says("/jobs read 1");
+    assert_eq!(world.app.composer().text(), "/jobs read 1");
+    assert!(world.app.flash().is_some_and(|text| text.contains("it would end the paused turn")));
+}
+
+#[test]
+fn a_job_that_does_not_run_cannot_be_stopped_and_the_session_says_so() {
+    let mut world = World::new();
+    world.says("/jobs stop 9");
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("no job has the id 9; no background jobs"), "{screen}");
+}
+
+#[test]
+fn a_compaction_asked_for_at_a_proposal_is_confirmed() {
+    let mut world = in_review("make");
+    world.says("/compact");
+    assert_eq!(world.app.flash(), Some("the context will be compacted after this step"));
+    let mut world = World::new();
+    world.says("/compact");
+    assert_eq!(world.app.flash(), None, "it happens at once");
+}
+
+#[test]
+fn a_turn_that_did_not_reach_its_host_does_not_end_with_success() {
+    let mut world = in_review("uptime");
+    world.press(KeyCode::Enter);
+    let call = world.running.take().expect("a tool runs").id;
+    let outcome = Outcome::unreachable("cannot reach web1: connection refused");
+    world.tell(Input::Outcome { call, outcome }).replies(says("It does not answer."));
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("✗ not done on web1") && !screen.contains("✓ done"), "{screen}");
+}
+
+#[test]
+fn a_refusal_of_the_policy_is_told_once() {
+    let mut world = World::new();
+    world.says("/approve never").says("go").replies(bash("c1", "touch one"));
+    let screen = world.screen(100, 24);
+    let told: Vec<&str> = screen.lines().filter(|line| line.starts_with(['■', '│'])).collect();
+    assert_eq!(told, ["│ denied: this session is read-only (approve = never)", "■ rejected"], "{screen}");
+    assert!(READ_ONLY_REFUSAL.contains("nothing ran"), "the model is told more");
+}

@@ -1,0 +1,73 @@
+//! `sysop trust`: trusts a workspace on this machine until its files change, or revokes that.
+//!
+//! Nothing is asked: the command is the decision. It cannot run inside a session, where a model could have typed it.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use sysop_core::text::neutralize_line;
+
+use crate::app::{Machines, ToolLocation, WorkspaceInstructions};
+use crate::cli::TrustArguments;
+use crate::config::{TrustDecision, display_path, revoke_trust, save_trust};
+use crate::exit::{CommandError, Exit};
+use crate::global_flags::GlobalFlags;
+use crate::settings::{HostChoice, Settings};
+
+/// Trusts the workspace, and prints what now counts. Fails if the data directory is not writable, or if there is nothing
+/// to revoke.
+pub(crate) async fn run(flags: GlobalFlags, arguments: TrustArguments) -> Result<Exit> {
+    let root = arguments.folder.or(flags.root);
+    let flags = GlobalFlags { root, host: Some("local".to_owned()), trust: false, ..flags };
+    let settings = crate::load_quietly(&flags)?;
+    let data = &settings.folders.data;
+    if arguments.revoke {
+        let place = ToolLocation::new(HostChoice::Local, settings.root.clone()).display_root();
+        let revoked = revoke_trust(data, &settings.root, &place)
+            .with_context(|| format!("cannot write to {}", display_path(data)))?;
+        let root = display_path(&settings.root);
+        let told = match revoked {
+            Some(TrustDecision::Trusted) => format!("{root} is no longer trusted"),
+            Some(TrustDecision::Refused) => format!("{root} was not trusted; its refusal is forgotten"),
+            None => return Err(CommandError::failed(format!("{root} is not trusted")).into()),
+        };
+        return crate::emit(rows(&[told]).as_bytes());
+    }
+    crate::emit(rows(&trust_files(settings).await?).as_bytes())
+}
+
+/// Returns one row for each line. A file name with a line feed forges no row.
+fn rows(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("{}\n", neutralize_line(line))).collect()
+}
+
+async fn trust_files(settings: Settings) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    if let Some(file) = settings.untrusted() {
+        save_trust(&settings.folders.data, file, TrustDecision::Trusted)
+            .with_context(|| format!("cannot write to {}", display_path(&settings.folders.data)))?;
+        lines.push(display_path(&file.path).to_string());
+        lines.extend(file.left_out.iter().map(|line| format!("  {line}")));
+    }
+    let root = settings.root.clone();
+    let place = ToolLocation::new(HostChoice::Local, root.clone());
+    let instructions = WorkspaceInstructions::new(Machines::new(Arc::new(settings)), place);
+    let files = instructions.trust().await.map_err(CommandError::failed)?;
+    lines.extend(files.iter().map(|file| file.path.clone()));
+    if lines.is_empty() {
+        return Ok(vec![format!("{} has nothing that needs your trust", display_path(&root))]);
+    }
+    lines.insert(0, "trusted until it changes:".to_owned());
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows;
+
+    #[test]
+    fn a_file_name_with_a_line_feed_forges_no_row() {
+        let lines = ["/srv/app\n/srv/other".to_owned(), "/srv/b".to_owned()];
+        assert_eq!(rows(&lines), "/srv/app\\n/srv/other\n/srv/b\n");
+    }
+}
