@@ -54,16 +54,23 @@ test("a key closes a dialog before it is loaded, and the focus returns", async (
   await expect(page.getByRole("dialog")).toHaveCount(1);
 });
 
-test("a dialog whose code did not arrive can be opened by another try", async ({ page, serve }) => {
+test("a dialog whose code did not arrive opens after a reload, which keeps the draft", async ({
+  page,
+  serve,
+}) => {
   const server = await serve({});
-  const person = await visit(page, server);
+  const person = await visit(page, server, await server.session());
   await page.route(DIALOGS, (route) => route.abort());
   await page.reload();
+  await person.prompt.fill("restart web1");
   await person.button("Settings").click();
   const alert = page.getByRole("alert");
   await expect(alert).toContainText("The dialog could not be shown");
   await page.unroute(DIALOGS);
-  await alert.getByRole("button", { name: "Try again" }).click();
+  await alert.getByRole("button", { name: "Reload the page" }).click();
+  await expect(alert).toHaveCount(0);
+  await expect(person.prompt).toHaveValue("restart web1");
+  await person.button("Settings").click();
   await expect(page.getByRole("dialog", { name: "Settings" })).toBeVisible();
 });
 

@@ -1,6 +1,7 @@
 /** Contains errors of one part of the page, and offers to retry it. */
 import { Component, type ReactNode } from "react";
 import { neutralizeLine } from "../text/neutralize";
+import { MissingCodeError } from "./lazy-part";
 
 interface Props {
   /** Name of the part, such as `The terminal`. */
@@ -8,23 +9,30 @@ interface Props {
   children: ReactNode;
 }
 
-export class ErrorBoundary extends Component<Props, { why: string | undefined }> {
-  override state = { why: undefined as string | undefined };
+interface State {
+  why: string | undefined;
+  needsReload: boolean;
+}
 
-  static getDerivedStateFromError(error: unknown): { why: string } {
-    return { why: error instanceof Error ? error.message : String(error) };
+export class ErrorBoundary extends Component<Props, State> {
+  override state: State = { why: undefined, needsReload: false };
+
+  static getDerivedStateFromError(error: unknown): State {
+    const why = error instanceof Error ? error.message : String(error);
+    return { why, needsReload: error instanceof MissingCodeError };
   }
 
   override render(): ReactNode {
-    const { why } = this.state;
+    const { why, needsReload } = this.state;
+    const retry = () => (needsReload ? location.reload() : this.setState({ why: undefined }));
     if (why === undefined) return this.props.children;
     return (
       <div className="empty" role="alert">
         <p>
           {this.props.what} could not be shown: {neutralizeLine(why)}
         </p>
-        <button type="button" onClick={() => this.setState({ why: undefined })}>
-          Try again
+        <button type="button" onClick={retry}>
+          {needsReload ? "Reload the page" : "Try again"}
         </button>
       </div>
     );

@@ -10,6 +10,13 @@ export interface LazyPart<T> {
   preload(): void;
 }
 
+/** The code of a part could not be loaded. Browsers remember a failed import; only a reload of the page tries again. */
+export class MissingCodeError extends Error {
+  constructor() {
+    super("the server did not send its code");
+  }
+}
+
 export function lazyPart<T>(fetchPart: () => Promise<T>): LazyPart<T> {
   let loaded: T | undefined;
   let loading: Promise<T> | undefined;
@@ -49,7 +56,7 @@ export function useLazyPart<T>(part: LazyPart<T>, wanted: boolean): T | undefine
     let here = true;
     part.load().then(
       () => here && setCount((before) => before + 1),
-      () => here && setProblem(new Error("the server did not send its code. Reload the page")),
+      () => here && setProblem(new MissingCodeError()),
     );
     return () => {
       here = false;
