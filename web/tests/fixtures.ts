@@ -247,6 +247,8 @@ export async function visit(
 ): Promise<Person> {
   await enter(page.context(), server, terminal);
   await page.goto(`${server.url}/${session ? `#/s/${session}` : ""}`);
+  // The outline that the server sends ignores keys.
+  await expect(page.locator(".app:not(.shell)")).toBeVisible();
   if (session) await expect(new Person(page).prompt).toBeVisible();
   return new Person(page);
 }

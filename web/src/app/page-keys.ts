@@ -1,5 +1,5 @@
 /** Global keyboard shortcuts. In the terminal, which receives the other keys, only two of them apply. */
-import { useEffect } from "react";
+import { useLayoutEffect } from "react";
 import { pageKeyInTerminal } from "../terminal-api";
 import { useLatest } from "./hooks";
 
@@ -35,7 +35,8 @@ function actionOf(event: KeyboardEvent, actions: Actions): (() => void) | undefi
 
 export function usePageKeys(actions: Actions): void {
   const latest = useLatest(actions);
-  useEffect(() => {
+  // Not `useEffect`: between the first paint and a passive effect, a key would be lost.
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const { target } = event;
       if (event.defaultPrevented || event.isComposing) return;
