@@ -392,6 +392,7 @@ impl Session {
             let advice = hints::changed_nothing(&call, &outcome)
                 .or(wrote_nothing)
                 .or_else(|| hints::no_repository(&call, &outcome, system));
+            let idiom = hints::wrong_idiom(&call, &outcome).filter(|_| is_text && advice.is_none());
             let end = match advice.as_deref().filter(|_| is_text) {
                 Some(advice) if hints::names_command(advice) => CallEnd::Advised,
                 Some(_) => CallEnd::Failed,
@@ -399,8 +400,10 @@ impl Session {
             };
             let prepared = FailedCommand::record(failed, &call, &outcome, end).filter(|_| is_text);
             let failures = self.state.same_failures.times;
+            // The next command replaces this one, so there is nothing to repeat.
+            let end = if idiom.is_some() { CallEnd::Advised } else { end };
             let mut result = result_of(&call, edited, &outcome, end, again, failures);
-            for line in advice.into_iter().chain(prepared.as_deref().map(hints::not_repeated)) {
+            for line in advice.or(idiom).into_iter().chain(prepared.as_deref().map(hints::not_repeated)) {
                 result.output = format!("{}\n{line}", result.output.trim_end());
             }
             if let Some(shortened) = compact::shorten_output(&result, bytes_max) {

@@ -143,16 +143,74 @@ pub(super) fn wrote_nothing(call: &ToolCall, outcome: &Outcome) -> Option<String
     let (first_part, rest) = writer.split_once('|').unwrap_or((writer, ""));
     // A part that ends in quotes, or has a redirection of its own, cannot be run alone.
     let is_whole = !first_part.contains(['\'', '"', '`', '\\', '>', '\n']) && !rest.starts_with('|');
-    let advice =
-        if is_whole { format!("{RUN_FIRST_PART}{}", first_line(first_part.trim())) } else { String::new() };
+    let advice = if sorts_long_list(command) {
+        format!("{USAGE}{LS_ORDERS}")
+    } else if is_whole {
+        format!("{RUN_FIRST_PART}{}", first_line(first_part.trim()))
+    } else {
+        String::new()
+    };
     Some(format!("[the command wrote nothing into {name}, which is empty{advice}]"))
 }
 
 const RUN_FIRST_PART: &str = "; run its first part alone: ";
+const USAGE: &str = "; usage: ";
+const LS_ORDERS: &str = "ls -S DIR (largest first), ls -t DIR (newest first)";
 
 /// Returns true if a line of advice names the command to run next.
 pub(super) fn names_command(advice: &str) -> bool {
-    advice.contains("; run: ") || advice.contains(RUN_FIRST_PART)
+    [RUN_FIRST_PART, USAGE, "; run: "].iter().any(|mark| advice.contains(mark))
+}
+
+/// Returns the line that is added to the result of a command with an idiom whose result is wrong in most directories and
+/// files, although it ends without an error.
+pub(super) fn wrong_idiom(call: &ToolCall, outcome: &Outcome) -> Option<String> {
+    let command = call.text_argument("command").filter(|_| outcome.status == Status::Ok)?;
+    if sorts_long_list(command) {
+        return Some(format!(
+            "[sort compares the whole lines of ls, from the permissions on{USAGE}{LS_ORDERS}]"
+        ));
+    }
+    let name = loosely_matched_setting(command)?;
+    Some(format!(
+        "[grep {name} matches comments and longer names too{USAGE}grep '^NAME=' FILE | cut -d= -f2]"
+    ))
+}
+
+/// Returns the words of each part of a pipeline of one line. A `|` in quotes also separates parts. Returns nothing for
+/// other commands.
+fn pipeline(command: &str) -> Vec<Vec<&str>> {
+    if command.contains("||") || command.contains(['\n', '`']) {
+        return Vec::new();
+    }
+    command.split('|').map(|part| part.split_whitespace().collect()).collect()
+}
+
+/// Returns true if a pipeline sorts the output of `ls -l` without naming a column.
+fn sorts_long_list(command: &str) -> bool {
+    let has = |words: &[&str], letters: [char; 2]| {
+        let is_short = |word: &&&str| word.starts_with('-') && !word.starts_with("--");
+        words.iter().filter(is_short).any(|word| word.contains(letters))
+    };
+    pipeline(command).windows(2).any(|parts| {
+        let [list, sort] = parts else { return false };
+        let is_sorted_list = list.first() == Some(&"ls") && sort.first() == Some(&"sort");
+        let names_column = has(sort, ['k', 't']) || sort.iter().any(|word| word.starts_with("--key"));
+        is_sorted_list && has(list, ['l', 'l']) && !has(list, ['S', 't']) && !names_column
+    })
+}
+
+/// Returns the name of a setting in a file with lines `NAME=VALUE`, if a pipeline selects its line by the bare name.
+fn loosely_matched_setting(command: &str) -> Option<&str> {
+    let parts = pipeline(command);
+    let at = parts.iter().position(|part| part.first() == Some(&"grep"))?;
+    let split = parts.get(at + 1)?;
+    let options = split.join(" ").replace(['\'', '"'], "");
+    let is_at_sign = ["-d=", "-d =", "-F=", "-F ="].iter().any(|option| options.contains(option));
+    let splits = is_at_sign && matches!(split.first(), Some(&("cut" | "awk")));
+    let pattern = parts[at].get(1)?.trim_matches(['\'', '"']);
+    let is_name = |sign: char| sign.is_ascii_alphanumeric() || "_.".contains(sign);
+    (splits && !pattern.is_empty() && pattern.chars().all(is_name)).then_some(pattern)
 }
 
 /// Keeps the path of a file that is empty after a command was to write something into it, until the file is changed.
@@ -355,7 +413,7 @@ fn says_that_an_action_was_done(text: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{claims_action, end_of, listed_repository, no_repository, usage};
+    use super::{claims_action, end_of, listed_repository, no_repository, usage, wrong_idiom};
     use crate::id::CallId;
     use crate::message::{Arguments, CallEnd, ToolCall};
     use crate::outcome::{Outcome, Status};
@@ -364,17 +422,55 @@ mod tests {
     const SYSTEM: &str =
         "Names of files: data/ (a.csv), shop/ (a git repository: main.c), x.conf\n- Look first.";
 
-    fn hint(command: &str, exit_code: i32, output: &str) -> Option<String> {
+    fn bash(command: &str) -> ToolCall {
         let Some(arguments) = json!({"command": command}).as_object().cloned() else { panic!("an object") };
-        let call = ToolCall {
+        ToolCall {
             id: CallId::new("a"),
             wire_id: None,
             name: "bash".to_owned(),
             arguments: Arguments::Object(arguments),
-        };
+        }
+    }
+
+    fn hint(command: &str, exit_code: i32, output: &str) -> Option<String> {
+        let call = bash(command);
         let status = if exit_code == 0 { Status::Ok } else { Status::Failed };
         let outcome = Outcome { status, exit_code: Some(exit_code), ..Outcome::ok(output) };
         usage(&call, &outcome).or_else(|| no_repository(&call, &outcome, SYSTEM))
+    }
+
+    #[test]
+    fn an_idiom_with_a_wrong_result_gets_one_line_of_usage() {
+        let told = |command: &str| wrong_idiom(&bash(command), &Outcome::ok(""));
+        let grep =
+            "[grep DB_HOST matches comments and longer names too; usage: grep '^NAME=' FILE | cut -d= -f2]";
+        for command in [
+            "grep DB_HOST app.conf | cut -d= -f2 >a.txt",
+            "cat app.conf | grep 'DB_HOST' | cut -d '=' -f2",
+            "grep \"DB_HOST\" app.conf | awk -F'=' '{print $2}'",
+        ] {
+            assert_eq!(told(command).as_deref(), Some(grep), "{command}");
+        }
+        let ls = "[sort compares the whole lines of ls, from the permissions on; usage: ls -S DIR (largest first), ls -t \
+                  DIR (newest first)]";
+        for command in ["ls -l data | sort -rh | head -n 1", "ls -la | sort | tail -n 1 >a.txt"] {
+            assert_eq!(told(command).as_deref(), Some(ls), "{command}");
+        }
+        for command in [
+            "grep '^DB_HOST=' app.conf | cut -d= -f2",
+            "grep -w DB_HOST app.conf | cut -d= -f2",
+            "grep DB_HOST app.conf | cut -d: -f2",
+            "grep DB_HOST app.conf",
+            "ls -l data | sort -k5 -n",
+            "ls -l data | sort --key=5",
+            "ls -lS data | sort",
+            "ls data | sort",
+            "ls -l || sort a",
+        ] {
+            assert_eq!(told(command), None, "{command}");
+        }
+        let failed = Outcome { status: Status::Failed, ..Outcome::ok("") };
+        assert_eq!(wrong_idiom(&bash("ls -l | sort"), &failed), None, "the error says more");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::state::{CurrentCall, EvidenceKind, EvidenceRequest, Phase, RepeatedCall};
 use super::{Session, chat, hints};
-use crate::catalog::{self, VIEW_IMAGE_TOOL};
+use crate::catalog::{self, REASONS, VIEW_IMAGE_TOOL};
 use crate::deferred_tools::{self, CALL_TOOL, FIND_TOOLS};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
 use crate::guard::GUARD_ARGUMENT;
@@ -209,7 +209,15 @@ impl Session {
             Message::Assistant { reply } => reply.calls.as_slice(),
             Message::User { .. } | Message::ToolResults { .. } => &[],
         });
-        let mut used: Vec<String> = calls.map(|call| call.arguments.to_value().to_string()).collect();
+        // The reason for a call tells what the model plans, which may never happen.
+        let used = calls.map(|call| {
+            let mut arguments = call.arguments.to_value();
+            if let Some(arguments) = arguments.as_object_mut() {
+                arguments.retain(|name, _| !REASONS.contains(&name.as_str()));
+            }
+            arguments.to_string()
+        });
+        let mut used: Vec<String> = used.collect();
         used.extend_from_slice(&self.state.changed_files);
         hints::unused_files(prompt, &used)
     }
@@ -456,7 +464,7 @@ mod tests {
     use serde_json::json;
 
     use super::with_offered_reason;
-    use crate::catalog::{Profile, tools};
+    use crate::catalog::{Profile, REASONS, tools};
 
     #[test]
     fn every_tool_accepts_both_names_of_the_reason() {
@@ -469,7 +477,7 @@ mod tests {
             let arguments = arguments.as_object_mut().expect("an object");
             arguments.retain(|name, _| known.contains_key(name));
             let validator = jsonschema::validator_for(&spec.parameters).expect("a schema");
-            for name in ["reason", "reasoning"] {
+            for name in REASONS {
                 let mut arguments = arguments.clone();
                 arguments.insert(name.to_owned(), "to see".into());
                 let checked = with_offered_reason(&spec, arguments);

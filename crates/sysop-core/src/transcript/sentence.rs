@@ -73,7 +73,8 @@ pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
     match typed {
         TypedInput::Activity { keys, seconds } => {
             let plural = if *keys == 1 { "" } else { "s" };
-            format!("{by} used the terminal: {keys} key{plural} in {seconds} s")
+            let time = if *seconds == 0 { String::new() } else { format!(" in {seconds} s") };
+            format!("{by} used the terminal: {keys} key{plural}{time}")
         }
         TypedInput::Keys { text } => format!("{by} typed into the terminal: {text}"),
         TypedInput::Secret { prompt } if prompt.trim().is_empty() => format!("{by}: [password entered]"),

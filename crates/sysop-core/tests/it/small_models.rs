@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use sysop_core::event::{ConfigChange, Input};
-use sysop_core::message::{CallEnd, Message, Reply, ToolProtocol};
+use sysop_core::message::{Arguments, CallEnd, Message, Reply, ToolProtocol};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status, SystemChange};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::spec::SessionSpec;
@@ -137,10 +137,11 @@ fn a_model_with_tools_as_text_is_asked_once_about_a_file_that_nothing_used() {
     let text = |reply: Reply| Reply { protocol: ToolProtocol::Text, ..reply };
     let asked = |prompt: &str, reply: Reply| {
         let mut world = World::auto();
-        world
-            .prompt(prompt)
-            .reply(text(calls(vec![bash("1", "grep -c ERROR logs/app.log")])))
-            .outcome(Outcome::ok("9"));
+        let mut count = bash("1", "grep -c ERROR logs/app.log");
+        let Arguments::Object(arguments) = &mut count.arguments else { panic!("an object") };
+        // What a reason announces is not done.
+        arguments.insert("reason".to_owned(), "Count them and write the number to answer.txt".into());
+        world.prompt(prompt).reply(text(calls(vec![count]))).outcome(Outcome::ok("9"));
         world.reply(reply);
         if world.lines().ends_with("turn 1 ended end_turn") {
             return None;
@@ -253,6 +254,11 @@ fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
         let told = run(ToolProtocol::Native, pipe, how, silent);
         assert_eq!(told, (line.to_owned(), false, CallEnd::Done), "a large model draws its own conclusion");
     }
+    let list = "ls -l | sort -rh | head -n 1 | awk '{print $9}' > a.txt";
+    let line = "[exit code 0]\n[the command wrote nothing into a.txt, which is empty; usage: ls -S DIR (largest first), \
+                ls -t DIR (newest first)]";
+    let told = run(ToolProtocol::Text, list, "emptied", silent);
+    assert_eq!(told, (line.to_owned(), true, CallEnd::Advised), "its first part says less");
     for command in ["grep -E 'error|fail' log > a.txt", "grep x f > a.txt 2>&1", "false || grep x f > a.txt"]
     {
         let told = run(ToolProtocol::Text, command, "emptied", silent);
@@ -270,6 +276,25 @@ fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
     ] {
         let told = run(ToolProtocol::Text, command, how, output).0;
         assert!(!told.contains("wrote nothing"), "{command}: {told}");
+    }
+}
+
+#[test]
+fn a_command_that_replaces_a_wrong_idiom_is_followed_by_no_reminder() {
+    let text = |reply: Reply| Reply { protocol: ToolProtocol::Text, ..reply };
+    let mut world = World::auto();
+    world.prompt("Write the value of HOST in a.conf to a.txt.");
+    for (command, told) in [
+        ("cat a.conf | grep HOST | cut -d= -f2 >a.txt", "usage: grep '^NAME=' FILE | cut -d= -f2]"),
+        ("grep '^HOST=' a.conf | cut -d= -f2 >a.txt", "[exit code 0]"),
+    ] {
+        world.reply(text(calls(vec![bash("", command)]))).outcome(Outcome::ok("[exit code 0]"));
+        let (_, request) = world.asked.clone().expect("asked");
+        let Some(Message::ToolResults { results }) = request.messages.last().map(|it| it.message().clone())
+        else {
+            panic!("a result")
+        };
+        assert!(results[0].output.ends_with(told) && !request.must_call, "{command}: {results:?}");
     }
 }
 

@@ -132,6 +132,9 @@ fn the_user_of_this_machine_is_called_you_and_a_token_of_a_server_by_its_name() 
         assert!(has(&served, "Note tui used the terminal: 2 keys in 1 s"));
     }
     assert!(has(&[open(), typed("ada")], "Note ada used"));
+    let at_once = TypedInput::Activity { keys: 1, seconds: 0 };
+    let at_once = Event::TerminalInput { by: "tui".to_owned(), typed: at_once };
+    assert!(drawn(&live(&[open(), at_once.into()])).contains("Note You used the terminal: 1 key\n"));
     let holds = |by: Option<&str>| Step::Delta(Delta::Control { holder: by.map(str::to_owned) });
     assert_eq!(notices(&[open(), holds(Some("tui")), holds(None)]), 0);
     assert_eq!(notices(&[open(), holds(Some("ada")), holds(None)]), 2);
