@@ -17,7 +17,7 @@ use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::image::ImageRef;
 use sysop_core::missed_hosts::MissedHosts;
 use sysop_core::text::neutralize_line;
-use sysop_core::transcript::{ItemBody, ItemId, Transcript};
+use sysop_core::transcript::{ItemBody, ItemId, SessionPhase, Transcript};
 use sysop_core::ui_text;
 use sysop_core::undo::{ASKS, UNDO_TOOL};
 use sysop_driver::frontend::{AttachedSession, SessionService};
@@ -30,7 +30,7 @@ use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, TtyApprovalIo, ask};
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
-use crate::render::{RenderOptions, safe};
+use crate::render::{RenderOptions, safe, words};
 
 mod answer_schema;
 mod call_output;
@@ -60,6 +60,8 @@ pub use standard_input::{InputEnd, InputLimits, StandardInput, attach, read_stan
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time to wait at exit for an open question to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
+/// Waits that are shorter than this are not shown.
+const SHORT_WAIT: Duration = Duration::from_secs(2);
 /// Maximum length of a task from standard input, in bytes.
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Maximum length of a command that is quoted in a sentence, in characters.
@@ -253,6 +255,7 @@ pub async fn run(context: ExecContext) -> Exit {
         missed_hosts: MissedHosts::default(),
         chosen_title: context.chosen_title,
         undo_hint,
+        wait: None,
     };
     run.name_chosen_session();
     // Cancel a turn that is left running, because nobody may be there to answer its questions.
@@ -262,6 +265,8 @@ pub async fn run(context: ExecContext) -> Exit {
     }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
     let (replies, mut replied) = tokio::sync::mpsc::unbounded_channel();
+    let shows_waits = run.printer.shows_waits();
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         match run.change_host().await {
             Ok(of_host) => updates = of_host.unwrap_or(updates),
@@ -279,6 +284,7 @@ pub async fn run(context: ExecContext) -> Exit {
             Some(answer) = confirmed.recv() => run.handle_confirmation(answer),
             () = sleep_until(scheduled.unwrap_or_else(distant_future)), if scheduled.is_some() => run.send_scheduled(),
             Some((id, reply)) = replied.recv() => run.handle_prompt_outcome(id, reply, &replies),
+            _ = seconds.tick(), if shows_waits => run.show_wait(),
             () = sleep_until(deadline.unwrap_or_else(distant_future)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
         };
         if let Some(exit) = next {
@@ -288,6 +294,8 @@ pub async fn run(context: ExecContext) -> Exit {
                 // The question's handler restores the terminal before it answers.
                 let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
             }
+            // The terminal may be gone, and then there is nothing to clear.
+            let _ = run.printer.pause();
             return exit;
         }
     }
@@ -360,6 +368,8 @@ struct ExecRun {
     chosen_title: Option<String>,
     /// Way to undo without an approval; set for an undo.
     undo_hint: Option<String>,
+    /// Words for the current wait, and the time since which they have been the same.
+    wait: Option<(String, Instant)>,
 }
 
 impl ExecRun {
@@ -429,6 +439,26 @@ impl ExecRun {
             }
             _ => None,
         }
+    }
+
+    /// Shows what the task has been waiting for, unless the wait is short.
+    fn show_wait(&mut self) -> Option<Exit> {
+        let is_waiting =
+            matches!(self.transcript.phase(), SessionPhase::Thinking { .. } | SessionPhase::Running { .. });
+        let words = is_waiting.then(|| words::wait(&self.transcript)).flatten()?;
+        let began = match self.wait.take() {
+            Some((before, began)) if before == words => began,
+            Some(_) | None => Instant::now(),
+        };
+        let seconds = began.elapsed().as_secs();
+        let progress = self.transcript.progress().and_then(|progress| progress.summary());
+        let progress = progress.map_or_else(String::new, |progress| format!(" · {progress}"));
+        let row = format!("{words} · {seconds} s{progress}");
+        self.wait = Some((words, began));
+        if seconds < SHORT_WAIT.as_secs() || self.turn.is_none() || self.questions.open.is_some() {
+            return None;
+        }
+        self.printer.wait(&row).err().and_then(|error| self.handle_write_error(&error))
     }
 
     /// Names a session that the user did not name, before anything runs in it.

@@ -2,6 +2,7 @@
 //!
 //! Nothing is asked: the command is the decision. It cannot run inside a session, where a model could have typed it.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -18,14 +19,17 @@ use crate::settings::{HostChoice, Settings};
 /// to revoke.
 pub(crate) async fn run(flags: GlobalFlags, arguments: TrustArguments) -> Result<Exit> {
     let root = arguments.folder.or(flags.root);
+    let deleted = root.as_deref().filter(|_| arguments.revoke).and_then(deleted_workspace);
+    let root = root.filter(|_| deleted.is_none());
     let flags = GlobalFlags { root, host: Some("local".to_owned()), trust: false, ..flags };
     let settings = crate::load_quietly(&flags)?;
     let data = &settings.folders.data;
     if arguments.revoke {
-        let place = ToolLocation::new(HostChoice::Local, settings.root.clone()).display_root();
-        let revoked = revoke_trust(data, &settings.root, &place)
+        let root = deleted.as_ref().unwrap_or(&settings.root);
+        let place = ToolLocation::new(HostChoice::Local, root.clone()).display_root();
+        let revoked = revoke_trust(data, root, &place)
             .with_context(|| format!("cannot write to {}", display_path(data)))?;
-        let root = display_path(&settings.root);
+        let root = display_path(root);
         let told = match revoked {
             Some(TrustDecision::Trusted) => format!("{root} is no longer trusted"),
             Some(TrustDecision::Refused) => format!("{root} was not trusted; its refusal is forgotten"),
@@ -34,6 +38,17 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: TrustArguments) -> Result
         return crate::emit(rows(&[told]).as_bytes());
     }
     crate::emit(rows(&trust_files(settings).await?).as_bytes())
+}
+
+/// Returns the canonical path that a directory had before it was deleted, or `None` if it exists.
+fn deleted_workspace(path: &Path) -> Option<PathBuf> {
+    if path.exists() {
+        return None;
+    }
+    let path = std::path::absolute(path).ok()?;
+    path.ancestors()
+        .skip(1)
+        .find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)))
 }
 
 /// Returns one row for each line. A file name with a line feed forges no row.

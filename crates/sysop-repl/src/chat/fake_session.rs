@@ -395,6 +395,7 @@ impl State {
             "clean" => self.propose("I will **clean** up.", "rm -rf build && echo done"),
             "long" => self.propose("", &(0..200).map(|n| format!("echo {n}\n")).collect::<String>()),
             "slow" | "stubborn" => self.stream("Working on it, slowly"),
+            "silent" => {}
             "taken" => {
                 self.stream("Working on it");
                 self.is_taken = true;

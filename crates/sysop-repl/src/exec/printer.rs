@@ -11,6 +11,7 @@ use sysop_core::transcript::{
 };
 use sysop_core::ui_text::{error_lines, is_retrying};
 use sysop_core::undo::changed_line;
+use sysop_term::StyleRole;
 use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
 
@@ -19,7 +20,7 @@ use super::call_output::{
     CallOutput, StreamedOutput, call_output_lines, failure_lines, fleet_failure_lines, unprinted_output,
 };
 use crate::chat::inline_screen::InlineScreen;
-use crate::render::{RenderOptions, THEME, safe, safe_prose, terminal_width, words};
+use crate::render::{RenderOptions, THEME, row, safe, safe_prose, terminal_width, words};
 
 pub(super) struct ExecPrinter {
     out: ExecOutput,
@@ -133,6 +134,21 @@ impl ExecPrinter {
     pub(super) fn end(&mut self, end: &TurnEnd) {
         if let Some(text) = words::turn_end_summary(end) {
             self.error(&text);
+        }
+    }
+
+    /// Returns true if the answer is written to a terminal, which can show what the task waits for.
+    pub(super) fn shows_waits(&self) -> bool {
+        matches!(self.out, ExecOutput::Terminal { .. }) && !self.is_quiet
+    }
+
+    /// Shows what the task waits for in an unfinished row, unless that row has text.
+    pub(super) fn wait(&mut self, text: &str) -> io::Result<()> {
+        match &mut self.out {
+            ExecOutput::Terminal { screen, stream: None, stripped: None } if !self.ending => {
+                screen.last_row(Some(row(text, StyleRole::Dim)))
+            }
+            ExecOutput::Terminal { .. } | ExecOutput::Json { .. } | ExecOutput::Pipe { .. } => Ok(()),
         }
     }
 
@@ -267,8 +283,8 @@ impl ExecPrinter {
 
     pub(super) fn close_stream(&mut self) -> io::Result<()> {
         let ExecOutput::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
-        let Some((_, _, mut markdown)) = stream.take() else { return Ok(()) };
         screen.last_row(None)?;
+        let Some((_, _, mut markdown)) = stream.take() else { return Ok(()) };
         screen.rows(&markdown.finish())
     }
 
@@ -358,6 +374,7 @@ impl ExecPrinter {
 
     /// Prints a routine's output as it arrives.
     pub(super) fn output(&mut self, text: &str) -> io::Result<()> {
+        self.pause()?;
         match &mut self.out {
             ExecOutput::Terminal { screen, stripped, .. } => {
                 screen.text(&stripped.get_or_insert_with(Stripper::live).push(text))
@@ -390,6 +407,7 @@ impl ExecPrinter {
 
     fn finished(&mut self, call: &CallId, outcome: &Outcome) -> io::Result<()> {
         if self.routine {
+            self.pause()?;
             match &mut self.out {
                 ExecOutput::Terminal { screen, stripped, .. } => {
                     screen.text(&unprinted_output(stripped.take(), outcome))?;

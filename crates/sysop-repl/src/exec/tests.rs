@@ -528,6 +528,20 @@ async fn waiting_for_a_stopping_turn_is_bounded() {
     assert_eq!(begun.elapsed().as_secs(), CANCEL_WAIT.as_secs());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_is_shown_on_a_terminal_and_leaves_no_row() {
+    let mut rig = prompt("silent");
+    rig.context.terminal = Some(RenderOptions { width: 60, color: false });
+    let mut ended = std::pin::pin!(run(rig.context));
+    assert!(tokio::time::timeout(Duration::from_millis(3_500), ended.as_mut()).await.is_err());
+    let shown = rig.out.text();
+    assert!(shown.ends_with("waiting for demo/one · 2 s") && !shown.contains("· 1 s"), "{shown:?}");
+    rig.fake.send_as_other(Input::Cancel);
+    assert_eq!(ended.await, Exit::Stopped);
+    let cleared = rig.out.text();
+    assert!(cleared.ends_with("· 2 s\r\u{1b}[K"), "{cleared:?}");
+}
+
 #[tokio::test]
 async fn a_stop_by_another_client_exits_4() {
     let rig = prompt("slow");

@@ -4,12 +4,14 @@ use sysop_core::event::StopReason;
 use sysop_core::id::Timestamp;
 use sysop_core::outcome::{Outcome, RunningProgram};
 use sysop_core::policy::RiskClass;
-use sysop_core::transcript::{Decider, NO_RULES_HERE, Proposal, ProposalState, Transcript, TurnEnd};
+use sysop_core::transcript::{
+    Decider, NO_RULES_HERE, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd,
+};
 use sysop_core::ui_text::{class as class_word, covers};
 pub(crate) use sysop_core::ui_text::{
     control, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary, is_fleet,
     is_local_host, is_new_holder, mode_help, not_run_text, omitted_output, origin_summary, other_readers,
-    outcome_summary, pausing, place, tool_line, turn_end_summary, typed, usage, waiting_for,
+    outcome_summary, pausing, place, preparing_call, tool_line, turn_end_summary, typed, usage, waiting_for,
 };
 use sysop_term::StyleRole;
 
@@ -30,6 +32,27 @@ pub(crate) fn missed_hosts(end: &TurnEnd, transcript: &Transcript) -> Option<Str
 pub(crate) fn granted(plan: &Proposal) -> Option<String> {
     let by_policy = matches!(plan.state, ProposalState::Allowed { by: Decider::Policy, .. });
     decision_summary(plan, "").filter(|_| by_policy)
+}
+
+/// Maximum length of the running command in the words for a wait, in characters.
+const WAIT_COMMAND_CHARS_MAX: usize = 40;
+
+/// Returns words for what the session waits for, on one line.
+pub(crate) fn wait(transcript: &Transcript) -> Option<String> {
+    let model = transcript.session_info().map(|facts| facts.model.to_string()).unwrap_or_default();
+    preparing_call(transcript)
+        .or_else(|| waiting_for(transcript.phase(), &safe(&model), &running_words(transcript)))
+}
+
+fn running_words(transcript: &Transcript) -> String {
+    let SessionPhase::Running { call } = transcript.phase() else {
+        return String::new();
+    };
+    let command = transcript.plan(call).map_or("", |plan| &plan.command);
+    let line = command.lines().next().unwrap_or_default();
+    let short: String = line.chars().take(WAIT_COMMAND_CHARS_MAX).collect();
+    let dots = if short.len() < command.len() { "…" } else { "" };
+    safe(&format!("{short}{dots}"))
 }
 
 /// Maximum length of a program's last line in a sentence, in characters.

@@ -258,3 +258,17 @@ fn a_workspace_is_trusted_until_it_changes_or_the_trust_is_revoked() {
     assert!(told.err.contains("not trusted (see /trust)"), "{told:?}");
     assert_eq!(world.run(&["trust", "--revoke"]).code, Some(1), "it is not trusted any more");
 }
+
+#[test]
+fn trust_in_a_deleted_workspace_can_be_revoked() {
+    let world = World::new().file("work/gone/AGENTS.md", "Be brief.\n");
+    assert_eq!(world.run(&["trust", "gone"]).code, Some(0));
+    std::fs::remove_dir_all(world.work().join("gone")).unwrap();
+    let run = world.run(&["trust", "gone", "--revoke"]);
+    assert_eq!(
+        (run.code, run.out.trim_end().ends_with("gone is no longer trusted")),
+        (Some(0), true),
+        "{run:?}"
+    );
+    assert_eq!(world.run(&["trust", "gone", "--revoke"]).code, Some(1));
+}

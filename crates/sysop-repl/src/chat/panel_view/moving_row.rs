@@ -3,16 +3,14 @@
 use std::time::Instant;
 
 use sysop_core::transcript::{SessionPhase, Transcript};
-use sysop_core::ui_text;
 use sysop_term::cells::width;
 use sysop_term::{StyleRole, TextRow};
 
 use super::super::live_output::LiveOutput;
 use super::PanelView;
 use crate::render::panel::Panel;
-use crate::render::{RenderOptions, row, safe, span, truncate, words};
+use crate::render::{RenderOptions, row, span, truncate, words};
 
-const STATUS_COMMAND_CHARS_MAX: usize = 40;
 /// Minimum width in columns of the running command in the live row.
 const WAIT_COLUMNS_MIN: usize = 20;
 pub(super) const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
@@ -50,14 +48,10 @@ impl WaitClock {
 impl PanelView {
     /// Returns the live row, which shows streaming text or the current wait. Returns `None` if it is empty.
     pub(super) fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
-        let facts = transcript.session_info();
-        let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
-        let what = running_words(transcript);
         let delay = transcript.pause_delay();
         let waiting = match delay {
             Some(delay) => Some(words::pausing(delay).to_owned()),
-            None => ui_text::preparing_call(transcript)
-                .or_else(|| words::waiting_for(transcript.phase(), &safe(&model), &what)),
+            None => words::wait(transcript),
         };
         let progress = transcript.progress().and_then(|progress| progress.summary());
         let now = Instant::now();
@@ -102,17 +96,6 @@ impl PanelView {
         out.push(span(keys, StyleRole::Dim));
         Some(out)
     }
-}
-
-fn running_words(transcript: &Transcript) -> String {
-    let SessionPhase::Running { call } = transcript.phase() else {
-        return String::new();
-    };
-    let command = transcript.plan(call).map_or("", |plan| &plan.command);
-    let line = command.lines().next().unwrap_or_default();
-    let short: String = line.chars().take(STATUS_COMMAND_CHARS_MAX).collect();
-    let dots = if short.len() < command.len() { "…" } else { "" };
-    safe(&format!("{short}{dots}"))
 }
 
 #[cfg(test)]
