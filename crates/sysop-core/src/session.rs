@@ -267,6 +267,11 @@ impl Session {
         self.state.mode
     }
 
+    /// Returns true if the session waits for more than a prompt: a turn goes on, or a background job runs.
+    pub fn has_work(&self) -> bool {
+        self.activity() != Activity::Idle || !self.jobs().is_empty()
+    }
+
     /// Returns the current activity. A pending survey counts as `Running`, and so does a preview that delays an
     /// approval. A pending summary counts as `Thinking`, and so do instructions that are being read and prompt hooks
     /// that are being asked.

@@ -52,7 +52,7 @@ use crate::frontend::SessionHandle;
 use crate::hub::Updates;
 use crate::lease::{SessionLease, StoreLease};
 use crate::live::{LiveSession, SessionStart};
-use crate::port::StoreError;
+use crate::port::{SessionClaim, StoreError};
 use crate::prompter::{PromptReply, Terminal};
 use crate::replay::replay;
 use crate::{DriverError, LOAD_EVENTS_MAX, Ports, Runtime};
@@ -179,7 +179,7 @@ impl Driver {
         };
         let start = SessionStart { session, seq: Seq(0), pending: out.events };
         let lease = self.inner.membership.as_ref().map(|membership| membership.new_lease(&self.inner, &id));
-        self.inner.new_live(&id, lease, runtime, start)
+        self.inner.new_live(&id, lease, None, runtime, start)
     }
 
     /// Opens a session from its log. The session runs in this process if no other live node owns it. Otherwise this
@@ -335,11 +335,17 @@ impl DriverInner {
             Some(membership) => Some(membership.acquire(self, id).await?),
             None => None,
         };
+        // Before the log is read: its work ended with its process only if no process claims the session.
+        let claim = match &lease {
+            Some(_) => None,
+            None => self.ports.store.claim(id).await?,
+        };
         let (session, seq) = replay(self.ports.store.as_ref(), id).await?;
+        let claim = claim.filter(|_| session.has_work());
         let initial_inputs = self.initial_inputs.lock().clone();
         let initial_inputs = initial_inputs.map_or_else(Vec::new, |inputs| inputs(session.spec()));
         let start = SessionStart { session, seq, pending: Vec::new() };
-        let handle = self.new_live(id, lease, runtime(), start);
+        let handle = self.new_live(id, lease, claim, runtime(), start);
         match self.insert(handle, Some(Input::Recovered)) {
             Insertion::New(handle) => {
                 self.enforce_idle_limit(&handle.live);
@@ -361,12 +367,13 @@ impl DriverInner {
         &self,
         id: &SessionId,
         cluster_lease: Option<Arc<ClusterLease>>,
+        claim: Option<SessionClaim>,
         runtime: Runtime,
         start: SessionStart,
     ) -> Handle {
         let lease: Arc<dyn SessionLease> = match &cluster_lease {
             Some(lease) => Arc::clone(lease) as Arc<dyn SessionLease>,
-            None => Arc::new(StoreLease { id: id.clone(), store: Arc::clone(&self.ports.store) }),
+            None => Arc::new(StoreLease::new(id.clone(), Arc::clone(&self.ports.store), claim)),
         };
         let workers = self.workers.clone();
         let live = LiveSession::new(id.clone(), self.ports.clone(), workers, lease, runtime, start);

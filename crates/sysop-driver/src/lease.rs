@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_core::event::{Input, Logged};
 use sysop_core::id::{Seq, SessionId};
 
 use crate::cluster::QueuePosition;
-use crate::port::{Store, StoreError};
+use crate::port::{SessionClaim, Store, StoreError};
 
 /// Called with a sentence that explains why an append is waiting.
 pub(crate) type OnStall<'a> = &'a (dyn Fn(&str) + Send + Sync);
@@ -24,6 +25,13 @@ pub(crate) trait SessionLease: Send + Sync {
         on_stall: OnStall<'_>,
     ) -> Result<Seq, StoreError>;
 
+    /// Keeps other processes on this machine from resuming the session, until `end_claim`. Fails if another process works on
+    /// it.
+    async fn claim(&self) -> Result<(), StoreError>;
+
+    /// Ends the claim, if there is one. Called when the session waits for nothing but a prompt.
+    fn end_claim(&self);
+
     /// Returns true only if this process certainly owns the session, however slow the store is. Must be checked before
     /// every effect.
     fn is_valid(&self) -> bool;
@@ -34,8 +42,15 @@ pub(crate) trait SessionLease: Send + Sync {
 
 /// The lease of a process that does not share its store. It is always valid.
 pub(crate) struct StoreLease {
-    pub(crate) id: SessionId,
-    pub(crate) store: Arc<dyn Store>,
+    id: SessionId,
+    store: Arc<dyn Store>,
+    claim: Mutex<Option<SessionClaim>>,
+}
+
+impl StoreLease {
+    pub(crate) fn new(id: SessionId, store: Arc<dyn Store>, claim: Option<SessionClaim>) -> Self {
+        Self { id, store, claim: Mutex::new(claim) }
+    }
 }
 
 #[async_trait]
@@ -48,6 +63,18 @@ impl SessionLease for StoreLease {
         _: OnStall<'_>,
     ) -> Result<Seq, StoreError> {
         self.store.append(&self.id, after, events).await
+    }
+
+    async fn claim(&self) -> Result<(), StoreError> {
+        if self.claim.lock().is_none() {
+            let claim = self.store.claim(&self.id).await?;
+            *self.claim.lock() = claim;
+        }
+        Ok(())
+    }
+
+    fn end_claim(&self) {
+        self.claim.lock().take();
     }
 
     fn is_valid(&self) -> bool {

@@ -396,7 +396,14 @@ impl LiveSession {
         let on_stall = |why: &str| {
             self.hub.delta(&Delta::Notice { text: format!("the session is blocked: {why}") });
         };
+        let has_work = worker.session.has_work();
+        if has_work {
+            self.lease.claim().await?;
+        }
         worker.seq = self.lease.append(worker.seq, &logged, &worker.consumed, &on_stall).await?;
+        if !has_work {
+            self.lease.end_claim();
+        }
         worker.consumed.clear();
         self.count_time(worker, at);
         self.inbox.lock().seq = worker.seq;
@@ -426,8 +433,12 @@ impl LiveSession {
     }
 
     fn fail(&self, error: &DriverError) {
-        let elsewhere =
-            matches!(error, DriverError::Store(StoreError::LeaseLost { .. } | StoreError::Conflict { .. }));
+        let elsewhere = matches!(
+            error,
+            DriverError::Store(
+                StoreError::LeaseLost { .. } | StoreError::Conflict { .. } | StoreError::InUse { .. }
+            )
+        );
         self.close(CloseReason { why: error.to_string(), elsewhere });
     }
 
@@ -461,6 +472,7 @@ impl LiveSession {
             parked
         };
         drop(parked);
+        self.lease.end_claim();
         self.end.cancel();
         self.questions.clear();
         self.hub.close();

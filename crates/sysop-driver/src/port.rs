@@ -190,6 +190,24 @@ impl std::fmt::Debug for DeltaSink {
     }
 }
 
+/// The claim of a process on a session that it works on. Dropping it releases the session.
+pub struct SessionClaim {
+    _guard: Box<dyn Send + Sync>,
+}
+
+impl SessionClaim {
+    /// `guard` releases the session when it is dropped.
+    pub fn new(guard: impl Send + Sync + 'static) -> Self {
+        Self { _guard: Box::new(guard) }
+    }
+}
+
+impl std::fmt::Debug for SessionClaim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionClaim")
+    }
+}
+
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Appends `events` if the log ends at `after`, and returns the position of the last appended event. The `seq` of
@@ -201,6 +219,13 @@ pub trait Store: Send + Sync {
 
     /// Lists sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError>;
+
+    /// Claims a session for the work of this process, until all claims on it are dropped or the process ends. Returns
+    /// `InUse` if another process has a claim, and `None` if this store has no claims.
+    async fn claim(&self, id: &SessionId) -> Result<Option<SessionClaim>, StoreError> {
+        let _ = id;
+        Ok(None)
+    }
 
     /// Deletes a session and its log. Returns `NotFound` if the session does not exist.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
@@ -300,6 +325,16 @@ pub enum StoreError {
         expected: Seq,
         /// Position at which the log in the store ends.
         found: Seq,
+    },
+    /// Another process on this machine is working on the session.
+    #[error(
+        "session {id} is running in another process{}; continue it there, or end its turn and its background jobs first",
+        process.map(|process| format!(" ({process})")).unwrap_or_default()
+    )]
+    InUse {
+        id: SessionId,
+        /// Process id, if known.
+        process: Option<u32>,
     },
     /// Another node owns the session now. Work that this node is doing for the session is void.
     #[error("session {id} {}; reopen it", taken(by))]

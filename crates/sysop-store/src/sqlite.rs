@@ -12,13 +12,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{Annotation, SearchHit, SessionSummary, Store, StoreError};
+use sysop_driver::port::{Annotation, SearchHit, SessionClaim, SessionSummary, Store, StoreError};
 
+use self::claim::Claims;
 use self::database_file::DatabaseFile;
 use self::reader::SqliteReader;
 use self::writer::SqliteWriter;
 
 mod backup;
+mod claim;
 mod database_file;
 mod error;
 mod reader;
@@ -35,6 +37,7 @@ mod writer;
 pub struct SqliteStore {
     writer: Arc<SqliteWriter>,
     reader: Arc<SqliteReader>,
+    claims: Arc<Claims>,
 }
 
 impl SqliteStore {
@@ -43,9 +46,10 @@ impl SqliteStore {
     /// The file is not read until its first use, when errors in its content are reported.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = Arc::new(DatabaseFile::prepare(path)?);
+        let claims = Arc::new(Claims::beside(file.path()));
         let writer = Arc::new(SqliteWriter::new(Arc::clone(&file)));
         let reader = Arc::new(SqliteReader::new(file, Arc::clone(&writer)));
-        Ok(Self { writer, reader })
+        Ok(Self { writer, reader, claims })
     }
 
     /// Closes the file once pending work is done. If this is not called, nothing is lost, but the next start
@@ -64,6 +68,11 @@ impl Store for SqliteStore {
 
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.reader.load(id, after, limit).await
+    }
+
+    async fn claim(&self, id: &SessionId) -> Result<Option<SessionClaim>, StoreError> {
+        let (claims, id) = (Arc::clone(&self.claims), id.clone());
+        run_blocking(move || claims.claim(&id)).await
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {

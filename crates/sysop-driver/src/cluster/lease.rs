@@ -114,6 +114,13 @@ impl SessionLease for ClusterLease {
         Ok(seq)
     }
 
+    /// Does nothing, because the lease itself keeps the other nodes from the session.
+    async fn claim(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn end_claim(&self) {}
+
     fn is_valid(&self) -> bool {
         self.lease.is_valid()
     }

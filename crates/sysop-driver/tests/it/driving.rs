@@ -299,6 +299,30 @@ async fn a_store_failure_closes_the_session_before_anything_runs() {
 }
 
 #[tokio::test]
+async fn a_session_is_claimed_while_it_works_and_not_longer() {
+    let world = World::new(5);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    let begin = async |updates: &mut Updates| {
+        handle.send(direct("wait")).expect("open");
+        until(updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+        assert_eq!(world.claims(), 1);
+    };
+    begin(&mut updates).await;
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await;
+    assert!(matches!(other.err(), Some(DriverError::Store(StoreError::InUse { process: Some(7), .. }))));
+    world.claimed_elsewhere.store(false, Ordering::SeqCst);
+    handle.send(Input::Cancel).expect("open");
+    until(&mut updates, ended).await;
+    assert_eq!(world.claims(), 0, "it waits for a prompt");
+    begin(&mut updates).await;
+    *world.broken_disk.lock() = Some(StoreError::Unavailable("the disk is full".to_owned()));
+    handle.send(Input::Pause).expect("open");
+    while next(&mut updates).await.is_some() {}
+    assert_eq!(world.claims(), 0, "a closed session can be opened again, although its handle is kept");
+}
+
+#[tokio::test]
 async fn an_ended_session_leaves_nothing_running() {
     for why in ["the disk is full", PANIC] {
         let world = World::new(5);

@@ -3,7 +3,7 @@
 //! Every await of a port is a `World::pause`: a point where a simulated machine may lose power.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ use sysop_core::question::QuestionKind;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{
-    CancellationToken, Clock, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
+    CancellationToken, Clock, DeltaSink, Host, ModelEvent, Provider, SessionClaim, SessionSummary, Store,
+    StoreError,
 };
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 use sysop_driver::{Ports, Runtime, RuntimeFactory};
@@ -63,6 +64,10 @@ pub(crate) struct World {
     pub(crate) tool_arm: tokio::sync::Mutex<()>,
     /// Acquired briefly by each append: holding it delays the disk.
     pub(crate) disk_arm: tokio::sync::Mutex<()>,
+    /// Guard of the claims on sessions, which counts them.
+    claims: Arc<()>,
+    /// True while another process claims all sessions.
+    pub(crate) claimed_elsewhere: AtomicBool,
 }
 
 /// A disk with this error panics instead.
@@ -88,7 +93,14 @@ impl World {
             model_arm: tokio::sync::Mutex::default(),
             tool_arm: tokio::sync::Mutex::default(),
             disk_arm: tokio::sync::Mutex::default(),
+            claims: Arc::default(),
+            claimed_elsewhere: AtomicBool::new(false),
         })
+    }
+
+    /// Returns the number of claims on sessions.
+    pub(crate) fn claims(&self) -> usize {
+        Arc::strong_count(&self.claims) - 1
     }
 
     pub(crate) fn below(&self, bound: u32) -> u32 {
@@ -380,6 +392,13 @@ impl Store for Disk {
         let disk = self.0.disk.lock();
         let log = disk.get(id).map_or(&[][..], Vec::as_slice);
         Ok(log.iter().filter(|logged| logged.seq > after).take(limit).cloned().collect())
+    }
+
+    async fn claim(&self, id: &SessionId) -> Result<Option<SessionClaim>, StoreError> {
+        if self.0.claimed_elsewhere.load(Ordering::SeqCst) {
+            return Err(StoreError::InUse { id: id.clone(), process: Some(7) });
+        }
+        Ok(Some(SessionClaim::new(Arc::clone(&self.0.claims))))
     }
 
     async fn list(&self, _limit: usize) -> Result<Vec<SessionSummary>, StoreError> {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{Annotation, Clock, SearchHit, SessionSummary, Store, StoreError};
+use sysop_driver::port::{Annotation, Clock, SearchHit, SessionClaim, SessionSummary, Store, StoreError};
 
 use super::entry::{AuditEntry, Kind};
 use super::tracker::{Actor, AuditTracker, is_audited};
@@ -195,6 +195,10 @@ impl Store for AuditedStore {
         let events = self.inner.load(id, after, limit).await?;
         self.watch.lock().follow(id, &events);
         Ok(events)
+    }
+
+    async fn claim(&self, id: &SessionId) -> Result<Option<SessionClaim>, StoreError> {
+        self.inner.claim(id).await
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {

@@ -289,6 +289,30 @@ fn a_kill_ends_running_commands_and_marks_them_interrupted() {
     assert!(shown.contains("interrupted"), "{shown}");
 }
 
+#[test]
+fn a_session_that_another_process_works_on_is_not_resumed() {
+    let mock = Mock::start(&[
+        ("the long one", vec![bash("echo ready; cat gate"), say("All done.")]),
+        ("go on", vec![say("Going on.")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    let gate = world.work().join("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let running = world.start(&["exec", "--approve", "auto", "--json", "the long one"]);
+    running.out.wait_for_text("\"content\":\"ready");
+    let process = running.pid();
+    let run = world.finish(&["exec", "--resume", "go on"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains(&format!("is running in another process ({process})")), "{run:?}");
+    std::fs::write(&gate, "go\n").unwrap();
+    let run = running.finish();
+    assert!(run.code == Some(0) && run.out.contains("All done."), "{run:?}");
+    let (_, log) = logs(&world).pop().unwrap();
+    assert!(Calls::of(&log).finished.values().all(|status| *status == Status::Ok));
+    let run = world.finish(&["exec", "--resume", "go on"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Going on.\n"), "{run:?}");
+}
+
 fn check_open(log: &[Logged]) -> String {
     let calls = Calls::of(log);
     let open = calls.open();
