@@ -49,6 +49,13 @@ impl Default for DownloadOptions {
     }
 }
 
+impl DownloadOptions {
+    /// Returns the address from which a file is downloaded: the mirror's, if `url` is on Hugging Face and there is one.
+    pub fn source(&self, url: &Url) -> Url {
+        source::mirrored(url, self.hf_endpoint.as_ref())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// An earlier download is resumed.

@@ -71,7 +71,7 @@ fn again(why: impl Into<String>) -> SourceError {
 
 impl Source {
     pub(super) fn new(pin: &Pin, options: &DownloadOptions) -> Result<Self, DownloadError> {
-        let url = mirrored(&pin.url, options.hf_endpoint.as_ref());
+        let url = options.source(&pin.url);
         let is_hub = url != pin.url || pin.url.as_str().starts_with(HUGGING_FACE);
         let client = |builder: reqwest::ClientBuilder| {
             builder.build().map_err(|error| DownloadError::Unreadable {
@@ -247,7 +247,7 @@ fn is_web_page(response: &Response) -> bool {
 }
 
 /// Replaces the Hugging Face origin of a URL with a mirror's.
-fn mirrored(url: &Url, mirror: Option<&Url>) -> Url {
+pub(super) fn mirrored(url: &Url, mirror: Option<&Url>) -> Url {
     let Some((mirror, path)) = mirror.zip(url.as_str().strip_prefix(HUGGING_FACE)) else {
         return url.clone();
     };

@@ -53,11 +53,11 @@ pub(crate) async fn download_model(
         return Ok(Exit::Done);
     }
     models.folder.create().map_err(|error| CommandError::failed(error.to_string()))?;
-    show(&models, &items);
+    let options = options(settings)?;
+    show(&models, &items, &options);
     if consent == GetConsent::Ask && !ask()? {
         return Err(CommandError::failed("not downloaded").into());
     }
-    let options = options(settings)?;
     for item in &items {
         fetch(&models, item, &options).await?;
     }
@@ -140,7 +140,7 @@ fn no_hash(name: &str) -> anyhow::Error {
     .into()
 }
 
-fn show(models: &LocalModels, items: &[Item<'_>]) {
+fn show(models: &LocalModels, items: &[Item<'_>], options: &DownloadOptions) {
     for item in items {
         let size = item.pin.size.map_or("unknown".to_owned(), human_bytes);
         let license = if item.license.is_empty() { "unknown" } else { item.license };
@@ -149,7 +149,7 @@ fn show(models: &LocalModels, items: &[Item<'_>]) {
             item.name,
             neutralize_line(item.about),
             neutralize_line(license),
-            neutralize_line(item.pin.url.as_str()),
+            neutralize_line(options.source(&item.pin.url).as_str()),
             item.pin.sha256.as_deref().unwrap_or_default(),
         ));
     }
@@ -211,7 +211,12 @@ fn failure(name: &str, error: &DownloadError) -> CommandError {
         DownloadError::Io { .. } => "check the permissions of the directory",
         DownloadError::Unreadable { .. } => "check the `url` in the config",
     };
-    let error = neutralize_line(&error.to_string()).into_owned();
+    let error = if let DownloadError::NoSpace { folder, needed, free } = error {
+        let (needed, free) = (human_bytes(*needed), human_bytes(*free));
+        format!("not enough space in {}: {needed} needed, {free} available", display_path(folder))
+    } else {
+        neutralize_line(&error.to_string()).into_owned()
+    };
     let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
     CommandError::failed(format!("{name}: {error}{hint}"))
 }

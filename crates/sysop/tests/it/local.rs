@@ -206,6 +206,7 @@ fn the_default_model_comes_from_a_mirror_and_does_a_task() {
     let got = world.finish(&["model", "get", name, "--yes"]);
     assert_eq!(got.code, Some(0), "{got:?}");
     assert!(world.only_model() == bytes);
+    assert!(got.err.contains(&format!("source   {}", hub.base())), "the mirror is named: {got:?}");
     let model = format!("local/{name}");
     let run = world.finish(&["exec", "-v", "--approve", "auto", "--model", &model, "who are you?"]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "I am qwen2.5-coder-1.5b.\n"), "{run:?}");
