@@ -25,6 +25,8 @@ export interface TerminalPaneProps {
   theme: "dark" | "light";
   /** Font size, in pixels. */
   fontSize: number;
+  /** User who controls the terminal while the agent waits. */
+  holder: string | undefined;
   /** Called when the user sends selected text to the model. */
   onSelectionToModel(text: string): void;
   /** Gives the focus to the prompt; undefined if the terminal hides it. */

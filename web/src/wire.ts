@@ -1025,9 +1025,9 @@ export type ServerMessage =
     risk: RiskClass;
     /** Findings of the assessment. */
     findings?: Array<Finding>;
-    /** Calls that the decision `allow_session` would allow for the rest of the session. */
-    covers: Grant;
-    /** Effects found by a probe that only reads: at most 2 lines of summary, then at most 200 lines of diff. */
+    /** Calls that the decision `allow_session` would allow for the rest of the session; omitted if the call can be allowed only once. */
+    covers?: Grant;
+    /** Effects found by a probe that only reads: at most 4 lines of summary (more than 2 only if they are dangerous), then at most 200 lines of diff. */
     preview?: Array<string>;
     /** Time limit of the guard under which the call would run; omitted if it would run without a guard. */
     guarded?: GuardTimeout;
@@ -1275,6 +1275,8 @@ export type ServerMessage =
     rows?: number;
     /** Reason why the shell ended. The next use of the terminal starts another shell. */
     ended?: string;
+    /** Id of the server process, in the first message after `terminal.attach`. If it differs from the earlier one, the server was restarted, and the earlier shell has ended. */
+    instance?: string;
   }
   /** Current state of the session; sent whenever a part of the state changed. */
   | {

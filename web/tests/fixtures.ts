@@ -201,7 +201,9 @@ export class Person {
   }
 
   get review(): Locator {
-    return this.page.getByRole("group", { name: /^(Approve this command|Apply this change|Undo .*) on/ });
+    return this.page.getByRole("group", {
+      name: /^((Approve this command|Apply this change|Press these keys|Undo .*) on|Save this note about) /,
+    });
   }
 
   get steps(): Locator {

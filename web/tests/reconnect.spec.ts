@@ -52,7 +52,7 @@ for (const blocks of ["refuses", "drops", "swallows"] as const) {
     });
     proxy.leadTo(server.url);
     const person = await visit(page, { ...server, url: proxy.url }, await server.session());
-    await expect(page.getByText("WebSocket blocked")).toBeVisible();
+    await expect(page.getByText("The WebSocket did not open")).toBeVisible();
     expect(proxy.wanted()).toBeGreaterThan(0);
     await person.says("make it");
     await person.button(/^Run/).click();
@@ -67,7 +67,7 @@ for (const blocks of ["refuses", "drops", "swallows"] as const) {
     await expect(person.conversation).toContainText("Made.");
     await visit(page, { ...server, url: proxy.url }, await server.session());
     await expect(person.tabs).toHaveCount(2);
-    await expect(page.getByText("WebSocket blocked")).toHaveCount(1);
+    await expect(page.getByText("The WebSocket did not open")).toHaveCount(1);
   });
 }
 
@@ -79,4 +79,47 @@ test("the page says at once that the browser is offline", async ({ page, serve }
   await expect(page.getByRole("alert")).toContainText("Offline:", { timeout: 3_000 });
   await page.context().setOffline(false);
   await expect(page.getByRole("alert")).toHaveCount(0);
+});
+
+test("many tabs work behind a proxy that refuses sockets, and the list tells about those not shown", async ({
+  page,
+  serve,
+  blockingProxy,
+}) => {
+  const proxy = await blockingProxy("refuses");
+  const server = await serve({
+    script: { "make it": [call("bash", { command: "echo it > made" }), say("Made.")] },
+    args: ["--allow-host", proxy.host],
+  });
+  proxy.leadTo(server.url);
+  const ids = [];
+  for (let at = 0; at < 8; at += 1) ids.push(await server.session());
+  let person = await visit(page, { ...server, url: proxy.url }, ids[0]);
+  await expect(page.getByText("The WebSocket did not open")).toBeVisible();
+  for (const id of ids.slice(1)) person = await visit(page, { ...server, url: proxy.url }, id);
+  await expect(person.tabs).toHaveCount(8);
+  await person.says("make it");
+  await expect(person.review).toContainText("echo it > made");
+  for (const at of [0, 1, 2]) {
+    await person.tabs.nth(at).click();
+    await expect(person.conversation).toContainText("Describe a task.");
+  }
+  await expect(person.tabs.last()).toContainText("needs approval", { timeout: 15_000 });
+  await person.tabs.last().click();
+  await person.button(/^Run/).click();
+  await expect(person.conversation).toContainText("Made.");
+});
+
+test("the terminal says that its shell ended with the server, and nobody controls it any more", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  await person.types("echo typed-$((1+1))\r");
+  await person.sees("typed-2");
+  await server.restart();
+  await expect(page.getByText("The server restarted. This is a new shell")).toBeVisible();
+  await expect(page.getByText("agent paused")).toHaveCount(0);
 });

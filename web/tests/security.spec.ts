@@ -157,3 +157,13 @@ test("the page follows its content security policy, and no other page may embed 
   });
   expect((await fetch(server.url + script)).status).toBe(401);
 });
+
+test("signing out ends the login of this browser, and not its token", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.button("Settings").click();
+  await person.button("Sign out").click();
+  await expect(page.getByText("This browser is not signed in to this server.")).toBeVisible();
+  expect(await page.context().cookies(server.url)).toEqual([]);
+  expect((await server.request("GET", "/api/me")).status).toBe(200);
+});

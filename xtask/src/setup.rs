@@ -37,6 +37,7 @@ const TESTS: &[(&str, &str)] = &[
     ("script", "bsdutils"),
     ("python3", "python3 python3-venv"),
     ("initdb", "postgresql"),
+    ("sqlite3", "sqlite3"),
     ("curl", "curl"),
     ("jq", "jq"),
     ("nginx", "nginx-light"),

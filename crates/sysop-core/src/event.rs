@@ -427,6 +427,7 @@ pub enum Event {
         /// The user, or `sysop` if sysop closed the approval.
         by: String,
     },
+    /// A tool call began; or, directly before its end, a call that no model proposed was refused, which no other event names.
     ToolStarted {
         /// The call, exactly as it runs.
         call: ToolCall,

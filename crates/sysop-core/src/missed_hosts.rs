@@ -13,18 +13,23 @@ pub struct MissedHosts {
     of_several: BTreeMap<String, String>,
     /// Error of the latest call on one host, if the call did not reach it.
     error: Option<String>,
+    /// True between the start of a call and its outcome.
+    has_started: bool,
 }
 
 impl MissedHosts {
-    /// Notes that a call has started, so its host was reached.
+    /// Notes the start of a call. Its host was reached unless its outcome says otherwise.
     pub fn note_start(&mut self) {
-        self.error = None;
+        self.has_started = true;
     }
 
     /// Adds the hosts that a call did not reach, and removes those on which the call ran.
     pub fn note_outcome(&mut self, outcome: &Outcome) {
+        let has_started = std::mem::take(&mut self.has_started);
         if outcome.unreachable {
             self.error = Some(outcome.output.clone());
+        } else if has_started && outcome.status != Status::Rejected {
+            self.error = None;
         }
         for host in &outcome.hosts {
             match &host.unreachable {
@@ -108,6 +113,9 @@ mod tests {
         missed.note_outcome(&Outcome::unreachable("cannot reach db1: no route"));
         assert_eq!(missed.error().as_deref(), Some("cannot reach db1: no route"));
         assert_eq!(missed.summary("root@db1").as_deref(), Some("not done on db1 as root"));
+        missed.note_start();
+        missed.note_outcome(&Outcome::new(Status::Rejected, "denied"));
+        assert!(missed.error().is_some(), "a denied call reaches no host");
         missed.note_start();
         missed.note_outcome(&Outcome::failed("exit code 1"));
         assert_eq!((missed.error(), missed.summary("db1")), (None, None));

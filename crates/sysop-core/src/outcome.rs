@@ -9,6 +9,8 @@ use crate::undo::UndoRecord;
 
 /// Reason of the rejection of calls that were waiting when their turn was stopped.
 pub const TURN_STOPPED: &str = "the turn was stopped";
+/// Output of a call that was stopped before it began.
+const NOT_STARTED: &str = "not started: stopped while the state was saved";
 
 /// Last note of a `run_command` whose program waits for an answer.
 pub const WAITS_FOR_ANSWER: &str =
@@ -100,7 +102,7 @@ impl SystemChange {
     const REWRITTEN: &str = "touched";
     const CREATED: &str = "created";
     /// Words for a file that has no content but blanks and newlines after the change. `undo.sh` uses them.
-    const CREATED_EMPTY: &str = "created empty";
+    pub(crate) const CREATED_EMPTY: &str = "created empty";
     const EMPTIED: &str = "emptied";
 
     /// Returns true if the object is new.
@@ -198,6 +200,16 @@ impl Outcome {
     /// Returns true for the outcome [`not_run`](Self::not_run).
     pub fn is_not_run(&self) -> bool {
         self.status == Status::Cancelled && self.output.strip_prefix("not run: ") == Some(TURN_STOPPED)
+    }
+
+    /// Returns the outcome of a call that was stopped while the state that it would change was being saved.
+    pub fn not_started() -> Self {
+        Self::new(Status::Cancelled, NOT_STARTED)
+    }
+
+    /// Returns true for the outcome [`not_started`](Self::not_started).
+    pub fn is_not_started(&self) -> bool {
+        self.status == Status::Cancelled && self.output == NOT_STARTED
     }
 
     /// Returns what the program does that still runs in the session's terminal, if the host says so in its last note.

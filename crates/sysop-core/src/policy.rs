@@ -23,6 +23,7 @@ pub use self::targets::{
 use crate::catalog::REMEMBER_TOOL;
 use crate::message::ToolCall;
 use crate::tool::{ToolEffect, ToolSpec};
+use crate::undo::UNDO_TOOL;
 
 /// Extent to which calls run without a user's consent (`--approve`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,6 +238,18 @@ pub const BUILT_IN_PATTERNS: [(&str, &str); 5] = [
     (r">\s*/dev/sd", "writes to a block device"),
 ];
 
+/// Beginning of a pattern of `deny` that stands for an error in the config; the place of the error follows. No regular
+/// expression begins with `?`, so the pattern denies every command.
+pub const CONFIG_ERROR: &str = "?? error at ";
+
+/// Names the rule that decided about a call: a pattern, the place of a rule, or an error in the config.
+pub fn named_rule(rule: &str) -> String {
+    match rule.strip_prefix(CONFIG_ERROR) {
+        Some(place) => format!("the config error at {place}"),
+        None => format!("the rule `{rule}`"),
+    }
+}
+
 fn built_in_meaning(pattern: &str) -> Option<&'static str> {
     BUILT_IN_PATTERNS.iter().find(|(known, _)| *known == pattern).map(|(_, meaning)| *meaning)
 }
@@ -269,15 +282,15 @@ impl Pattern {
     }
 
     /// Returns the byte range that matches in the command as written. If only its words after quote removal match,
-    /// returns the range of the whole command.
+    /// returns the range of the shortest simple command whose words do.
     fn find_in(&self, command: &str, analysis: &Analysis) -> Option<(usize, usize)> {
         self.find(command).or_else(|| {
-            let unquoted = analysis.invocations.iter().any(|invocation| {
+            let unquoted = analysis.invocations.iter().filter(|invocation| {
                 let words: Vec<_> =
                     invocation.words.iter().map(|word| word.as_deref().unwrap_or_default()).collect();
                 self.find(&words.join(" ")).is_some()
             });
-            unquoted.then_some((0, command.len()))
+            unquoted.map(|invocation| invocation.span).min_by_key(|(start, end)| end - start)
         })
     }
 }
@@ -430,9 +443,16 @@ impl Policy {
     }
 }
 
+/// Returns true if the answer "allow for this session" can be given about a call of `tool` that `people` people must
+/// allow. Otherwise, each call needs its own answer: notes are trusted by later sessions, and each undo is about another
+/// change.
+pub fn is_grantable(tool: &str, class: RiskClass, people: u32) -> bool {
+    people == 1 && !class.always_asks() && tool != REMEMBER_TOOL && tool != UNDO_TOOL
+}
+
 impl Assessment {
     fn denied_by(rule: &str, risk: Risk, covers: Grant) -> Self {
-        let refusal = format!("denied by the rule `{rule}`{NO_WORKAROUND}");
+        let refusal = format!("denied by {}{NO_WORKAROUND}", named_rule(rule));
         Self { verdict: Verdict::Deny, risk, covers, refusal, rule: Some(rule.to_owned()) }
     }
 }

@@ -10,6 +10,11 @@ use crate::redact::shapes::redact_shapes;
 use crate::text::neutralize_line;
 use crate::tool::{RUN_COMMAND, ToolEffect, ToolSpec};
 
+/// Line of an approval whose preview is still being computed. The preview replaces it.
+pub const STILL_CHECKING: &str = "effect: still checking";
+/// Line that replaces [`STILL_CHECKING`] if the computation was lost.
+pub(crate) const LOST: &str = "effect unknown (the session was reopened)";
+
 /// Returns the plan of a call's preview, or `None` if there is nothing to show. In approval mode `never`, a
 /// probe is planned only if it reads without creating temporary files or connections.
 pub fn plan_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey, mode: ApprovalMode) -> Option<PreviewPlan> {
@@ -44,6 +49,12 @@ pub fn plan_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey, mode: Approval
 pub fn lines(plan: &PreviewPlan, results: &[ProbeResult]) -> Vec<String> {
     let text = plan.lines(results).join("\n");
     redact_shapes(&text).lines().map(|line| neutralize_line(line).into_owned()).collect()
+}
+
+/// Returns the lines of a preview that are no part of a file's change.
+pub fn summary(preview: &[String]) -> &[String] {
+    let is_change = |line: &String| line.starts_with("@@ ") || line.starts_with("--- ");
+    &preview[..preview.iter().position(is_change).unwrap_or(preview.len())]
 }
 
 /// Returns true if the survey describes the machine on which a probe would run.

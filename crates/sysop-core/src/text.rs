@@ -24,6 +24,8 @@ pub use strip::Stripper;
 
 /// Zero-width joiner, which makes one emoji of several.
 const JOINER: char = '\u{200d}';
+/// Zero-width non-joiner, which keeps letters of some scripts apart.
+const NON_JOINER: char = '\u{200c}';
 /// Selects the form of the character before it that is an emoji.
 const EMOJI_SELECTOR: char = '\u{fe0f}';
 
@@ -175,6 +177,25 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
     out.push_str(&text[..first]);
     let mut stripper = Stripper::keeping_all();
     stripper.push_onto(&text[first..], &mut out);
+    stripper.finish_onto(&mut out);
+    Cow::Owned(out)
+}
+
+/// Like [`strip_controls`], but for prose that a user keeps: a joiner or non-joiner between two characters outside
+/// ASCII stays, because emoji and some scripts need it.
+///
+/// ```
+/// use sysop_core::text::strip_prose;
+///
+/// assert_eq!(strip_prose("a\u{200d}b\u{202e} می\u{200c}خواهم\u{1b}[2K"), "ab می\u{200c}خواهم");
+/// ```
+pub fn strip_prose(text: &str) -> Cow<'_, str> {
+    if first_match(text, is_shown).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut stripper = Stripper::for_prose();
+    stripper.push_onto(text, &mut out);
     stripper.finish_onto(&mut out);
     Cow::Owned(out)
 }

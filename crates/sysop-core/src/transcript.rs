@@ -73,7 +73,8 @@ pub use pending::PauseDelay;
 pub use preparation::CallPreparation;
 use resources::Resources;
 pub use sentence::{
-    call_summary, change_sentence, client_tools_sentence, rules_sentence, terminal_input_sentence,
+    call_summary, change_sentence, client_tools_sentence, proposal_summary, rules_sentence,
+    terminal_input_sentence,
 };
 pub use session_info::{SessionInfo, approval_label};
 
@@ -524,7 +525,7 @@ impl Transcript {
             return;
         }
         self.change_plan(id, |plan| {
-            if plan.state == ProposalState::Waiting {
+            if plan.state == ProposalState::Waiting || plan.is_denied(outcome.status) {
                 plan.state = ProposalState::of_unstarted(outcome.status);
             }
         });
@@ -566,7 +567,10 @@ impl Transcript {
         self.phase = SessionPhase::Idle;
         let failure = self.turn.failure.take();
         let error = error.cloned().or_else(|| failure.filter(|_| reason == StopReason::Failed));
-        let end = TurnEnd { turn, reason, error, usage: self.turn.usage, iterations: self.turn.step.step };
+        let (usage, iterations) = (self.turn.usage, self.turn.step.step);
+        let is_told_by_call = reason == StopReason::Failed && self.is_failed_call();
+        let end = TurnEnd { turn, reason, error, is_told_by_call, usage, iterations };
+        self.note_steps();
         self.put(ItemId::End(turn), ItemBody::End(end));
     }
 
@@ -576,13 +580,17 @@ impl Transcript {
             Delta::Reasoning { step, text } => {
                 self.stream(*step, ItemId::Reasoning(*step), text, ItemBody::Reasoning);
             }
-            Delta::Output { call, text } => self.stream_output(call, text),
+            Delta::Output { call, text } => {
+                self.resources.end_host_work();
+                self.stream_output(call, text);
+            }
             Delta::Progress { progress, .. } => self.resources.note_progress(Some(*progress)),
             Delta::Restarted { step } => {
                 self.resources.note_progress(None);
                 self.remove_streaming(&ItemId::Reasoning(*step));
                 self.remove_streaming(&ItemId::Answer(*step));
             }
+            Delta::Notice { text } if self.resources.note_host_work(text) => {}
             Delta::Notice { text } => self.live_notice(text.clone()),
             Delta::Question { question } => {
                 self.questions.retain(|open| open.id != question.id);

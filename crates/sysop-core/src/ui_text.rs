@@ -171,6 +171,9 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     if outcome.is_not_run() {
         return "not run".to_owned();
     }
+    if outcome.is_not_started() {
+        return outcome.output.clone();
+    }
     let mut words = match outcome.running_program() {
         Some(RunningProgram::WaitsForInput) => "still running; it waits for input".to_owned(),
         Some(RunningProgram::FullScreen) => "still running in the terminal".to_owned(),
@@ -454,6 +457,7 @@ pub fn covers(grant: &Grant) -> String {
         Grant::Program { program, subcommand: None } => {
             safe(&format!("any simple `{program} …` that stays below this directory"))
         }
+        Grant::Tool { name } if name == "edit_file" => "all edits here, except of protected files".to_owned(),
         Grant::Tool { name } => safe(&format!("any {name} call here, except on protected files")),
     }
 }
@@ -499,19 +503,6 @@ pub fn way_to_approve(plan: &Proposal) -> String {
 }
 
 const ALWAYS_ASKS: &str = "run interactively: this call needs approval in every mode";
-
-const STEPS_NAMED_MAX: usize = 8;
-
-/// Returns a sentence about the steps that a model proposed in a read-only session, or `None` if there are none.
-pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
-    let noun = if steps.len() == 1 { "step" } else { "steps" };
-    let named: Vec<_> =
-        steps.iter().take(STEPS_NAMED_MAX).map(|step| format!("`{}`", safe(&step.command))).collect();
-    let more = if steps.len() > STEPS_NAMED_MAX { ", …" } else { "" };
-    let list = named.join(", ");
-    (!steps.is_empty())
-        .then(|| format!("{} proposed {noun}: {list}{more}; use /plan to run the next one", steps.len()))
-}
 
 /// Returns a phrase about the origin of a call that no model proposed, with the user who asked for it. A user's own call
 /// without a name is by "you". `None` for a call of a model.
@@ -623,7 +614,7 @@ pub fn split_hint(text: &str) -> (&str, Option<&str>) {
 /// Returns the message for `/output` if there is no such output.
 pub fn no_output(number: Option<u32>) -> String {
     match number {
-        Some(number) => format!("no output of a call {number}; `/output` shows the newest"),
+        Some(number) => format!("no output kept for call {number}; `/output` shows the newest"),
         None => "no call has ended yet".to_owned(),
     }
 }

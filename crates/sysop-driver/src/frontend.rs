@@ -230,6 +230,13 @@ pub trait SessionService: Send + Sync {
         None
     }
 
+    /// Asks a model's server if it offers the model. Returns one sentence that says why a request would fail, or `None`
+    /// if no reason is known. Takes a few seconds at most.
+    async fn model_problem(&self, session: &SessionId, model: &ModelRef) -> Option<String> {
+        let _ = (session, model);
+        None
+    }
+
     /// Writes a session to a Markdown file. `file` is a path on this machine; without it, the name is made from the
     /// session's id. Returns one sentence for the user.
     async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {

@@ -121,6 +121,12 @@ impl Toolbox {
         let preparing = Instant::now();
         let prepared = self.prepare_undo(call, context).await;
         let mut undo_time = preparing.elapsed();
+        if context.cancel.is_cancelled() && prepared.saves_state() {
+            let mut outcome = Outcome::not_started();
+            // Closes the record of a state that has been saved.
+            self.finish_undo(prepared, &mut outcome).await;
+            return Outcome::not_started();
+        }
         let needs_undo = !matches!(prepared, Preparation::NotNeeded);
         let started = Instant::now();
         let answer = if context.cancel.is_cancelled() {

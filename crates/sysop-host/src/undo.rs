@@ -83,6 +83,13 @@ pub(crate) enum Preparation {
     Failed(String),
 }
 
+impl Preparation {
+    /// Returns true if the state was to be saved before the call.
+    pub(crate) fn saves_state(&self) -> bool {
+        matches!(self, Self::Open(_) | Self::Failed(_))
+    }
+}
+
 /// A line of the script's output: `U WORD HOW NAME`, separated by tabs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ScriptLine {
@@ -346,7 +353,7 @@ impl Toolbox {
         };
         let host = self.machine.context().await.ok().and_then(|context| context.host);
         let place = host.map_or_else(String::new, |host| format!(" on {host}"));
-        self.terminal.people().notice(&format!("{doing}{place} …"));
+        self.terminal.people().notice(&format!("{doing}{place}…"));
     }
 }
 

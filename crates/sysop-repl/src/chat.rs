@@ -6,6 +6,7 @@
 //! a question.
 
 pub(crate) mod approval;
+mod early_input;
 pub(crate) mod editor;
 pub(crate) mod inline_screen;
 mod input_reader;

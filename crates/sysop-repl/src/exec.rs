@@ -16,6 +16,7 @@ use sysop_core::event::{Decision, Event, Input, Origin, PauseReason, StopReason,
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::image::ImageRef;
 use sysop_core::missed_hosts::MissedHosts;
+use sysop_core::preview::STILL_CHECKING;
 use sysop_core::text::neutralize_line;
 use sysop_core::transcript::{ItemBody, ItemId, SessionPhase, Transcript};
 use sysop_core::ui_text;
@@ -27,7 +28,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Exit;
-use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, TtyApprovalIo, ask};
+use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, LateEffect, TtyApprovalIo, ask};
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{RenderOptions, safe, words};
@@ -223,20 +224,17 @@ fn artifact_directory(service: Option<&dyn SessionService>) -> Option<String> {
 }
 
 pub async fn run(context: ExecContext) -> Exit {
+    let encoder = encoder(&context);
     let mut stops = context.stops;
     // Subscribe from the start of the log: the first event names the host and the tools.
     let mut updates = context.opened.session.subscribe(Seq(0));
-    let encoder = matches!(context.form, ExecFormat::Json)
-        .then(|| Box::new(Encoder::new(context.opened.session.id().clone())));
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
-    printer.call_output = context.call_output;
-    printer.is_quiet = context.is_quiet;
     printer.artifacts = artifact_directory(context.service.as_deref());
+    printer.configure(context.call_output, context.is_quiet, context.schema.is_some());
     let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
     let plan_only = matches!(context.task, ExecTask::Undo { plan_only: true, .. });
     let undo_hint = undo_hint(&context.task, context.opened.session.id());
     let (input, sequence) = first_input(context.task, context.images, context.confirm, confirmations);
-    printer.holds_answer = context.schema.is_some();
     let mut run = ExecRun {
         opened: context.opened,
         transcript: Transcript::new(),
@@ -250,6 +248,7 @@ pub async fn run(context: ExecContext) -> Exit {
         withdrawn: Arc::new(AtomicBool::new(false)),
         questions: ProgramPrompts::with_handler(context.ask_for_program),
         edited: None,
+        late_effect: LateEffect::default(),
         service: context.service,
         plan_only,
         missed_hosts: MissedHosts::default(),
@@ -265,7 +264,6 @@ pub async fn run(context: ExecContext) -> Exit {
     }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
     let (replies, mut replied) = tokio::sync::mpsc::unbounded_channel();
-    let shows_waits = run.printer.shows_waits();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         match run.change_host().await {
@@ -284,18 +282,16 @@ pub async fn run(context: ExecContext) -> Exit {
             Some(answer) = confirmed.recv() => run.handle_confirmation(answer),
             () = sleep_until(scheduled.unwrap_or_else(distant_future)), if scheduled.is_some() => run.send_scheduled(),
             Some((id, reply)) = replied.recv() => run.handle_prompt_outcome(id, reply, &replies),
-            _ = seconds.tick(), if shows_waits => run.show_wait(),
+            _ = seconds.tick(), if run.printer.shows_waits() => run.show_wait(),
             () = sleep_until(deadline.unwrap_or_else(distant_future)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
         };
         if let Some(exit) = next {
-            run.withdrawn.store(true, Ordering::Relaxed);
-            run.questions.withdrawn.store(true, Ordering::Relaxed);
+            run.withdraw_questions();
             if run.questions.open.is_some() {
                 // The question's handler restores the terminal before it answers.
                 let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
             }
-            // The terminal may be gone, and then there is nothing to clear.
-            let _ = run.printer.pause();
+            run.printer.clear_wait();
             return exit;
         }
     }
@@ -303,6 +299,12 @@ pub async fn run(context: ExecContext) -> Exit {
 
 fn distant_future() -> Instant {
     Instant::now() + Duration::from_secs(3600)
+}
+
+/// Returns the encoder of a task whose output is for programs.
+fn encoder(context: &ExecContext) -> Option<Box<Encoder>> {
+    let is_json = matches!(context.form, ExecFormat::Json);
+    is_json.then(|| Box::new(Encoder::new(context.opened.session.id().clone())))
 }
 
 /// Returns the first input of a task, or the state of a sequence, which chooses its inputs itself.
@@ -360,6 +362,7 @@ struct ExecRun {
     questions: ProgramPrompts,
     /// Command of the pending approval, as the user edited it.
     edited: Option<String>,
+    late_effect: LateEffect,
     service: Option<Arc<dyn SessionService>>,
     /// True if proposals are printed but not decided.
     plan_only: bool,
@@ -411,10 +414,13 @@ impl ExecRun {
             Event::ApprovalAsked { call, .. } if self.ending.is_none() => {
                 self.request_approval(&call.id, ask, answers)
             }
-            Event::ApprovalPreviewed { call, .. } if self.ending.is_none() => {
+            Event::ApprovalPreviewed { call, preview, .. } if self.ending.is_none() => {
                 let shown = self.transcript.plan(call)?.previewed_command();
-                let is_awaited = self.edited.as_deref() == Some(shown);
-                is_awaited.then(|| self.request_approval(call, ask, answers)).flatten()
+                if self.edited.as_deref() == Some(shown) {
+                    return self.request_approval(call, ask, answers);
+                }
+                self.late_effect.show(words::late_effect(preview));
+                None
             }
             Event::Decided { .. } => {
                 self.edited = None;
@@ -439,6 +445,11 @@ impl ExecRun {
             }
             _ => None,
         }
+    }
+
+    fn withdraw_questions(&self) {
+        self.withdrawn.store(true, Ordering::Relaxed);
+        self.questions.withdrawn.store(true, Ordering::Relaxed);
     }
 
     /// Shows what the task has been waiting for, unless the wait is short.
@@ -598,7 +609,7 @@ impl ExecRun {
             let preview = plan.preview.clone();
             self.printer
                 .error(&format!("`{command}` needs approval, but no terminal is available; not run; {hint}"));
-            for line in preview {
+            for line in preview.iter().filter(|line| *line != STILL_CHECKING) {
                 self.printer.note(&format!("preview: {}", line.replace('\n', " ")));
             }
             if let Some(guard) = guard {
@@ -616,6 +627,7 @@ impl ExecRun {
         if let Err(error) = self.printer.pause() {
             return self.handle_write_error(&error);
         }
+        self.late_effect = question.late_effect.clone();
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
         tokio::task::spawn_blocking(move || {

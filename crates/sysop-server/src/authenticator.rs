@@ -90,6 +90,13 @@ pub trait Authenticator: Send + Sync {
     /// Answers the login form, where a user types a token.
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response;
 
+    /// Logs out the browser that sent the request: its cookie is cleared and works no longer. Without log-ins, there is
+    /// nothing to do.
+    async fn log_out(&self, request: &Parts, peer: Peer) -> Response {
+        let _ = (request, peer);
+        axum::http::StatusCode::NO_CONTENT.into_response()
+    }
+
     /// Creates a link that opens the page once in another browser, with the caller's scopes or only with `read`. If
     /// that is not possible, returns the response to send instead.
     async fn link(&self, caller: &Caller, scopes: Scopes) -> Result<PageLink, Box<Response>> {

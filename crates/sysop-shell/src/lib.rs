@@ -143,6 +143,9 @@ pub struct Analysis {
 pub struct Invocation {
     /// Program and arguments. A word that the shell would expand (a variable, substitution, glob or braces) is `None`.
     pub words: Vec<Option<String>>,
+    /// Bytes of the simple command in the analyzed text; for a command inside a script such as that of `sh -c`, those of
+    /// the word that contains the script.
+    pub span: (usize, usize),
 }
 
 /// Analyzes a command line under the circumstances that `survey` reports.

@@ -222,7 +222,7 @@ impl State {
             return false;
         }
         let words = words.iter().map(|word| word.literal().map(str::to_owned)).collect();
-        self.invocations.push(Invocation { words });
+        self.invocations.push(Invocation { words, span });
         true
     }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use sysop_core::attached_data::typed_text;
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::text::neutralize;
@@ -82,7 +83,7 @@ impl BatchSummary {
 
 /// Returns the beginning of a prompt on one line, at most `TITLE_CHARS_MAX` characters long and safe to display.
 fn title(prompt: &str) -> String {
-    let source: String = prompt.trim_start().chars().take(TITLE_SOURCE_CHARS_MAX).collect();
+    let source: String = typed_text(prompt).trim_start().chars().take(TITLE_SOURCE_CHARS_MAX).collect();
     let words = neutralize(&source).split_whitespace().collect::<Vec<_>>().join(" ");
     if words.chars().count() <= TITLE_CHARS_MAX {
         return words;
@@ -103,6 +104,8 @@ mod tests {
     fn a_title_is_the_first_words_of_the_prompt() {
         assert_eq!(title("  why is\n\n the disk\tfull? "), "why is the disk full?");
         assert_eq!(title(" \n\t "), "");
+        let data = sysop_core::attached_data::label("standard input", "9 bytes", "some data", false);
+        assert_eq!(title(&format!("what is this\n\n{data}")), "what is this");
     }
 
     #[test]

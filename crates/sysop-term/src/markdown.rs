@@ -16,7 +16,7 @@ pub use stream::MarkdownStream;
 use ratatui::style::Style;
 
 use self::line::{CodeFence, LineStart};
-use crate::cells::{Span, TextRow, truncate, width, wrap_command};
+use crate::cells::{Span, TextRow, width, wrap_command};
 use crate::code::{Highlighter, Language};
 use crate::theme::{StyleRole, Theme};
 
@@ -251,11 +251,6 @@ impl ChunkParser {
         let kind = match line::start(line) {
             LineStart::CodeFence(fence, language) => {
                 self.gap(ChunkKind::Code, out);
-                if !language.is_empty() {
-                    let label =
-                        [gutter(markdown_style), Span::new(language, markdown_style.style(StyleRole::Dim))];
-                    out.push(truncate(&label, markdown_style.columns, markdown_style.style(StyleRole::Dim)));
-                }
                 self.open = OpenBlock::Code(fence, Highlighter::new(Language::named(language)));
                 return;
             }

@@ -4,6 +4,7 @@ use ratatui::style::Style;
 use sysop_core::outcome::{Outcome, Reversibility, Status};
 use sysop_core::transcript::ToolOutput;
 use sysop_core::ui_text;
+use sysop_core::undo::split_undo_note;
 
 use crate::ansi;
 use crate::cells::{Span, TextRow, hang, wrap, wrap_exact};
@@ -36,7 +37,7 @@ pub(crate) fn newest_rows(tail: &str, columns: usize, rows: usize, theme: Theme)
     };
     let lines = ansi::lines(newest_lines(&tail[from..], rows), theme, Style::new());
     let mut out = Vec::new();
-    for line in lines.iter().rev() {
+    for line in lines.iter().rev().filter(|line| !is_typing_note(&line.text())) {
         let wrapped = wrap_exact(&line.spans, columns);
         let skipped = wrapped.len().saturating_sub(LINE_ROWS_MAX);
         out.extend(wrapped.into_iter().skip(skipped).rev());
@@ -81,7 +82,7 @@ pub fn end_rows(outcome: &Outcome, full_output: Option<&str>, columns: usize, th
 /// Returns the output without what the summary states: the exit code line that tools add for the model, and that the
 /// call did not run because its turn was stopped.
 pub fn shown_text(outcome: &Outcome) -> &str {
-    if outcome.is_not_run() {
+    if has_no_output(outcome) {
         return "";
     }
     without_exit_code(without_job_note(outcome), outcome.exit_code)
@@ -102,20 +103,26 @@ pub fn output_and_undo_note(outcome: &Outcome) -> (&str, Option<String>) {
     let is_noted = matches!(outcome.undo, Some(Reversibility::None | Reversibility::Partly));
     let mut text = without_job_note(outcome);
     let mut reasons = Vec::new();
-    while let Some((before, reason)) = last_undo_line(text).filter(|_| is_noted) {
+    while let Some((before, reason)) = split_undo_note(text).filter(|_| is_noted) {
         text = before;
         reasons.push(reason);
     }
     reasons.reverse();
     let note = (!reasons.is_empty()).then(|| format!("no undo: {}", reasons.join("; ")));
-    (if outcome.is_not_run() { "" } else { without_exit_code(text, outcome.exit_code) }, note)
+    (if has_no_output(outcome) { "" } else { without_exit_code(text, outcome.exit_code) }, note)
 }
 
-/// Splits off the last line if it is one that hosts add about undo: the text before it, and the reason.
-fn last_undo_line(text: &str) -> Option<(&str, &str)> {
-    let start = text.rfind('\n').map_or(0, |newline| newline + 1);
-    let reason = text[start..].strip_prefix("[no undo: ")?.strip_suffix(']')?;
-    Some((text[..start].trim_end_matches('\n'), reason))
+/// Returns true for the line that tells the model what a person has typed into the terminal. People see that in a notice.
+pub fn is_typing_note(line: &str) -> bool {
+    let note = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')).unwrap_or_default();
+    let is_activity = note.contains(" typed into the terminal for ")
+        && note.ends_with("; the output is private unless they share it");
+    is_activity || note.ends_with(" entered a password")
+}
+
+/// Returns true if the summary says all that the output says.
+fn has_no_output(outcome: &Outcome) -> bool {
+    outcome.is_not_run() || outcome.is_not_started()
 }
 
 fn without_exit_code(text: &str, exit_code: Option<i32>) -> &str {

@@ -8,12 +8,15 @@ use sysop_core::policy::{Finding, RiskClass};
 use sysop_core::text::{neutralize_line, visible_text};
 use sysop_core::transcript::{Proposal, SessionInfo};
 use sysop_core::ui_text;
-use sysop_core::undo::UNDO_TOOL;
+use sysop_core::undo::{UNDO_TOOL, UNDOES};
 use sysop_shell::{HighlightKind, highlight};
 
 use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_command, wrap_exact};
 use crate::diff::FileEdit;
 use crate::theme::{StyleRole, Theme};
+
+/// Argument of an undo: the number of the call to undo.
+const STEP: &str = "step";
 
 /// Returns true if the proposal is a command. A client tool may have an argument named `command` with another meaning.
 /// For such a tool, the session describes the call with different text, so false is returned.
@@ -185,7 +188,9 @@ fn part_role(part: HighlightKind) -> StyleRole {
 pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (code, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let edit = FileEdit::of(&plan.call);
-    let mut head = exact(&plan.call.name, theme.style(StyleRole::Strong), odd);
+    let undo = undo_head(plan);
+    let name = undo.as_deref().unwrap_or(&plan.call.name);
+    let mut head = exact(name, theme.style(StyleRole::Strong), odd);
     if let Some(edit) = &edit {
         head.push(Span::new(" ", code));
         head.extend(exact(edit.path, code, odd));
@@ -201,11 +206,10 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
             let shown = |(name, value): &(&String, &Value)| {
                 !is_reason(name, value)
                     && !is_internal(plan, name)
+                    && (undo.is_none() || ![STEP, UNDOES].contains(&name.as_str()))
                     && (edit.is_none() || !FileEdit::shows(name))
             };
             for (name, value) in map.iter().filter(shown) {
-                // Users know the number of a call, which an undo has as its step.
-                let name = if plan.call.name == UNDO_TOOL && name == "step" { "call" } else { name };
                 out.extend(argument_rows(name, value, columns, theme));
             }
         }
@@ -225,6 +229,18 @@ pub fn unshown_preview(plan: &Proposal) -> &[String] {
     let is_shown = FileEdit::of(&plan.call).is_some_and(|edit| edit.shows_preview(&plan.preview));
     let summary = plan.preview.iter().take_while(|line| !line.starts_with("@@ ")).count();
     if is_shown { &plan.preview[..summary] } else { &plan.preview }
+}
+
+/// Returns the head of an undo that names a call, with the command of that call, as in ``Undo call 2: `rm a` ``.
+fn undo_head(plan: &Proposal) -> Option<String> {
+    let arguments = match &plan.call.arguments {
+        Arguments::Object(map) if plan.call.name == UNDO_TOOL => map,
+        Arguments::Object(_) | Arguments::Invalid(_) => return None,
+    };
+    let step = arguments.get(STEP)?;
+    let command = arguments.get(UNDOES).and_then(Value::as_str);
+    let command = command.map_or_else(String::new, |command| format!(": `{}`", neutralize_line(command)));
+    Some(format!("Undo call {step}{command}"))
 }
 
 /// Returns true for an argument of an undo that only hosts understand. The log has it. The tool's name is reserved: no

@@ -164,6 +164,7 @@ pub struct App {
     focus: Focus,
     /// Flash message that is being shown.
     flash: Option<Flash>,
+    last_key: Option<Duration>,
     /// Input that was sent but is not in the log yet, and the time at which it was sent.
     pending_ack: Option<(PendingAck, Duration)>,
     meter: UsageMeter,
@@ -237,6 +238,7 @@ impl App {
             fork_next: false,
             focus: Focus::Box,
             flash: None,
+            last_key: None,
             pending_ack: None,
             meter: UsageMeter::new(setup.prices),
             queued: Vec::new(),
@@ -511,8 +513,11 @@ impl App {
             }
         }
         if *self.transcript.phase() != before {
-            self.meter.phase(now);
-            self.drop_old_flash(now);
+            self.meter.phase(self.transcript.still_running(), now);
+            // The answer to a key stays until it is read, or until the next key.
+            if self.flash.as_ref().is_some_and(|flash| Some(flash.since) != self.last_key) {
+                self.drop_old_flash(now);
+            }
         }
         if self.fork_next && !self.is_replaying() {
             self.fork_next = false;

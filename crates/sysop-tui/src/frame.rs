@@ -13,14 +13,17 @@ use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
-use ratatui_textarea::TextArea;
+use ratatui_textarea::{CursorMove, DataCursor, TextArea};
 use sysop_core::transcript::ItemId;
 use sysop_term::cells::{truncate, width, wrap};
+use sysop_term::diff::FileEdit;
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow, link};
 
 pub use self::layout::{COLUMNS_MIN, ROWS_MIN, Regions, regions};
-use crate::app::{App, DraftAnswer, Focus, OFFERED_MAX, Overlay, ReviewMode, State, Tone};
+use crate::app::{
+    App, DraftAnswer, Focus, OFFERED_MAX, Overlay, Review, ReviewMode, State, Tone, text_area_rows,
+};
 use crate::picker::PickerStyle;
 use crate::screen::Hyperlink;
 use crate::terminal_pane::TerminalPane;
@@ -246,7 +249,7 @@ fn rule(app: &App, said: Option<&str>, theme: Theme, area: Rect, buffer: &mut Bu
     let mut left = TextRow::default();
     let keys = keys(app, now);
     let room = columns.saturating_sub(usize::from(RULE_MARGINS));
-    let least = if app.review().is_some() { room / 3 } else { room / 2 };
+    let least = if app.review().is_some() { room / 3 } else { room / 4 };
     let free = room.saturating_sub(kept_columns(app, said, &keys)).max(least);
     match (said, app.activity(now)) {
         (Some(text), _) => left.push(Span::new(text, theme.style(StyleRole::Warn))),
@@ -273,7 +276,8 @@ fn rule(app: &App, said: Option<&str>, theme: Theme, area: Rect, buffer: &mut Bu
         row.push(Span::new(" ", line));
     }
     let room = columns.saturating_sub(row.width() + 4);
-    let hint = hint(fitting(&keys, room), theme);
+    let refusing = keys.iter().position(|key| is_refusing(key)).filter(|_| app.review().is_none());
+    let hint = hint(&fitting(&keys, room, refusing), theme);
     let filler =
         columns.saturating_sub(row.width() + if hint.spans.is_empty() { 0 } else { hint.width() + 3 });
     row.push(Span::new(&"─".repeat(filler), line));
@@ -286,25 +290,40 @@ fn rule(app: &App, said: Option<&str>, theme: Theme, area: Rect, buffer: &mut Bu
 }
 
 /// Returns the columns that the most important keys need beside the text of the line: those that answer a proposal, or
-/// the one that stops the turn.
+/// all up to the one that declines a question or stops the turn.
 fn kept_columns(app: &App, said: Option<&str>, keys: &[&str]) -> usize {
-    let (kept, least) = match (app.review(), said) {
+    let refusing = keys.iter().position(|key| is_refusing(key));
+    let (kept, least) = match (app.review(), refusing, said) {
         // The keys appear once they answer; nothing moves then.
-        (Some(_), _) => (2, ANSWER_KEYS_COLUMNS),
-        (None, None) => (1, 0),
-        (None, Some(_)) => (0, 0),
+        (Some(_), ..) => (2, ANSWER_KEYS_COLUMNS),
+        (None, Some(refusing), _) => (refusing + 1, 0),
+        (None, None, None) => (1, 0),
+        (None, None, Some(_)) => (0, 0),
     };
     keys.iter().take(kept).map(|key| width(key) + width(DOT)).sum::<usize>().max(least)
 }
 
-/// Returns the leading key hints that fit in `room`; the list is ordered by importance.
-fn fitting<'a>(keys: &'a [&'a str], room: usize) -> &'a [&'a str] {
-    let mut used = 0;
-    let fits = keys.iter().enumerate().take_while(|(at, key)| {
-        used += width(key) + if *at > 0 { width(DOT) } else { 0 };
-        used <= room
+fn is_refusing(key: &str) -> bool {
+    key.starts_with("Esc ")
+}
+
+/// Returns the leading key hints that fit in `room`; the list is ordered by importance. The hint at index `kept` has a place
+/// before all others.
+fn fitting<'a>(keys: &[&'a str], room: usize, kept: Option<usize>) -> Vec<&'a str> {
+    let columns = |key: &str| width(key) + width(DOT);
+    let kept = kept.filter(|at| width(keys[*at]) <= room);
+    // The last hint has no dot behind it.
+    let mut free = (room + width(DOT)).saturating_sub(kept.map_or(0, |at| columns(keys[at])));
+    let mut is_full = false;
+    let fits = keys.iter().enumerate().filter(|(at, key)| {
+        if kept == Some(*at) {
+            return true;
+        }
+        is_full |= columns(key) > free;
+        free = free.saturating_sub(columns(key));
+        !is_full
     });
-    &keys[..fits.count()]
+    fits.map(|(_, key)| *key).collect()
 }
 
 /// Formats key hints, each as a key followed by its action in a dim style.
@@ -339,46 +358,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         };
     }
     if let Some(review) = app.review() {
-        let run = if review.takes_capital_y() { "Y run" } else { "Enter run" };
-        let more = if review.unread_above() > 0 { "Enter unread lines" } else { "Enter more" };
-        let mut hints = match review.mode() {
-            // Keys go to the draft until it is empty.
-            ReviewMode::Deciding if !app.composer().is_empty() => {
-                let enter = match app.draft_answer() {
-                    Some(DraftAnswer::Run) => "Enter run",
-                    Some(DraftAnswer::NeedsCapitalY) => "Enter clear (only Y runs this)",
-                    Some(DraftAnswer::Reject) => "Enter reject",
-                    Some(DraftAnswer::RejectWithText) => "Enter reject with this text",
-                    None => "Enter send",
-                };
-                vec![enter, "Esc set aside", "Ctrl+U clear line"]
-            }
-            ReviewMode::Deciding if !review.is_read() => vec![more, "r reject", "Esc cancel"],
-            ReviewMode::Deciding if review.is_emptied() => vec!["i edit", "r reject", "Esc cancel"],
-            ReviewMode::Editing if review.is_emptied() => vec!["Esc discard", "Alt+u undo"],
-            ReviewMode::Deciding if review.awaits_preview() => {
-                vec!["checking the effect…", "r reject", "i edit", "Esc cancel"]
-            }
-            ReviewMode::Deciding if review.is_editable() => {
-                vec![run, "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]
-            }
-            ReviewMode::Deciding => vec![run, "r reject", "a session", "A always", "Esc cancel"],
-            ReviewMode::Editing => vec!["Enter done", "Esc discard", "Alt+Enter new line", "Alt+u undo"],
-            ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
-            ReviewMode::ConfirmingSession => vec!["a allow for this session", "Esc back"],
-            ReviewMode::ConfirmingRule if !review.is_read() => vec![more, "Esc back"],
-            ReviewMode::ConfirmingRule => vec!["Enter save and run", "Esc back"],
-        };
-        if review.is_long() && review.is_answering() && app.composer().is_empty() {
-            hints.insert(hints.len().min(2), "PgUp/PgDn scroll");
-            hints.push("Home/End first, last page");
-        }
-        hints.retain(|hint| match *hint {
-            "a session" => review.has_session_grant(),
-            "A always" => review.offered_rule().is_some(),
-            _ => true,
-        });
-        return hints;
+        return review_keys(app, review);
     }
     if !app.history.follows() {
         return vec!["End latest"];
@@ -387,6 +367,59 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         State::Thinking | State::Executing | State::Finalizing => vec!["Esc stop", "Ctrl+P pause"],
         State::ReviewAction | State::Input | State::Done => Vec::new(),
     }
+}
+
+/// Returns the key hints at a proposal.
+fn review_keys(app: &App, review: &Review) -> Vec<&'static str> {
+    let plan = app.transcript().plan(review.call());
+    let is_edit = plan.is_some_and(|plan| FileEdit::of(&plan.call).is_some());
+    let run = match (review.takes_capital_y(), is_edit) {
+        (true, false) => "Y run",
+        (true, true) => "Y apply",
+        (false, false) => "Enter run",
+        (false, true) => "Enter apply",
+    };
+    let more = if review.unread_above() > 0 { "Enter unread lines" } else { "Enter more" };
+    let mut hints = match review.mode() {
+        // Keys go to the draft until it is empty.
+        ReviewMode::Deciding if !app.composer().is_empty() => {
+            let enter = match app.draft_answer() {
+                Some(DraftAnswer::Run) if is_edit => "Enter apply",
+                Some(DraftAnswer::Run) => "Enter run",
+                Some(DraftAnswer::NeedsCapitalY) if is_edit => "Enter clear (only Y applies this)",
+                Some(DraftAnswer::NeedsCapitalY) => "Enter clear (only Y runs this)",
+                Some(DraftAnswer::Reject) => "Enter reject",
+                Some(DraftAnswer::RejectWithText) => "Enter reject with this text",
+                None => "Enter send",
+            };
+            vec![enter, "Esc set aside", "Ctrl+U clear line"]
+        }
+        ReviewMode::Deciding if !review.is_read() => vec![more, "r reject", "Esc cancel"],
+        ReviewMode::Deciding if review.is_emptied() => vec!["i edit", "r reject", "Esc cancel"],
+        ReviewMode::Editing if review.is_emptied() => vec!["Esc discard", "Alt+u undo"],
+        ReviewMode::Deciding if review.awaits_preview() => {
+            vec!["checking the effect…", "r reject", "i edit", "Esc cancel"]
+        }
+        ReviewMode::Deciding if review.is_editable() => {
+            vec![run, "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]
+        }
+        ReviewMode::Deciding => vec![run, "r reject", "a session", "A always", "Esc cancel"],
+        ReviewMode::Editing => vec!["Enter done", "Esc discard", "Alt+Enter new line", "Alt+u undo"],
+        ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
+        ReviewMode::ConfirmingSession => vec!["a allow for this session", "Esc back"],
+        ReviewMode::ConfirmingRule if !review.is_read() => vec![more, "Esc back"],
+        ReviewMode::ConfirmingRule => vec!["Enter save and run", "Esc back"],
+    };
+    if review.is_long() && review.is_answering() && app.composer().is_empty() {
+        hints.insert(hints.len().min(2), "PgUp/PgDn scroll");
+        hints.push("Home/End first, last page");
+    }
+    hints.retain(|hint| match *hint {
+        "a session" => review.has_session_grant(),
+        "A always" => review.offered_rule().is_some(),
+        _ => true,
+    });
+    hints
 }
 
 /// Returns the key hints for the focused card.
@@ -519,6 +552,7 @@ fn write_area(
         row.draw(frame.buffer_mut(), place.x, place.y, place.width);
         return Position::new(place.x, place.y);
     }
+    show_hidden_rows(area, place);
     frame.render_widget(&*area, place);
     let (cursor, (top, left)) = (area.screen_cursor(), area.scroll_offset());
     let within = |at: usize, first: u16, most: u16| {
@@ -528,6 +562,20 @@ fn write_area(
         place.x + within(cursor.col, left, place.width),
         place.y + within(cursor.row, top, place.height),
     )
+}
+
+/// Scrolls back if rows are left empty below the text. A text area that has become higher keeps its offset.
+fn show_hidden_rows(area: &mut TextArea<'static>, place: Rect) {
+    let hidden = text_area_rows(area, place.width).saturating_sub(place.height);
+    let surplus = area.scroll_offset().0.saturating_sub(hidden);
+    if surplus == 0 {
+        return;
+    }
+    let DataCursor(row, column) = area.cursor();
+    area.scroll((-i16::try_from(surplus).unwrap_or(i16::MAX), 0));
+    // Scrolling moves the cursor into the rows that were visible.
+    let [row, column] = [row, column].map(|at| u16::try_from(at).unwrap_or(u16::MAX));
+    area.move_cursor(CursorMove::Jump(row, column));
 }
 
 /// Draws the completions above the composer. If not all are visible, a row above them says which are.

@@ -73,6 +73,7 @@ enum FetchResult {
     /// Branch of the repository at the root of a session.
     Branch(SessionId, Option<String>),
     ModelStatus(Option<String>),
+    ModelProblem(Option<String>),
     /// Image from the clipboard, or the reason why there is none.
     PastedImage(Result<PathBuf, String>),
     Models(Vec<ModelRef>),
@@ -507,6 +508,10 @@ impl RunLoop {
                 }
             }
             FetchResult::ModelStatus(status) => self.app.set_model_status(status.as_deref()),
+            FetchResult::ModelProblem(Some(problem)) => {
+                self.app.show_flash(format!("warning: {problem}"), now);
+            }
+            FetchResult::ModelProblem(None) => {}
             FetchResult::PastedImage(image) => self.pasted_image(image).await?,
             FetchResult::Models(models) => self.app.pick_model(models),
             FetchResult::ToolServers(servers) => self.app.pick_tool_server(servers, now),
@@ -613,6 +618,7 @@ impl RunLoop {
             }
             Action::ListToolServers => self.fetch_tool_servers(),
             Action::FetchModelStatus => self.fetch_model_status(),
+            Action::CheckModel(model) => self.check_model(model),
             Action::FindPaths(word) => self.find_paths(word),
             Action::AppendPromptHistory(message) => self.append_prompt_history(&message),
             Action::SaveTheme(theme) => self.keep_theme(theme),

@@ -12,7 +12,7 @@ export function line(message: ServerMessage): string {
       return `${message.metadata.stopReason} ${tokens}`;
     }
     case "approval.request":
-      return "exact" in message.covers ? message.covers.exact.command : message.command;
+      return message.covers && "exact" in message.covers ? message.covers.exact.command : message.command;
     case "terminal.typed":
       return "keys" in message.typed ? message.typed.keys.text : "";
     case "error":

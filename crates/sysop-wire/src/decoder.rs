@@ -21,7 +21,7 @@ use sysop_core::instructions::Instructions;
 use sysop_core::message::{ModelFailure, Reply, ToolCall};
 use sysop_core::model_progress::ModelProgress;
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::{PolicyOptions, Risk};
+use sysop_core::policy::{Grant, PolicyOptions, Risk};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolSpec};
 
@@ -300,6 +300,8 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             let call = call_of(tool_call_id, name, arguments);
             let risk = Risk { class: risk, findings };
             let terms = ApprovalTerms { expires: expires_at, people: approvals.unwrap_or(1) };
+            // Never offered: the call can be allowed only once.
+            let covers = covers.unwrap_or_else(|| Grant::Exact { command: command.clone() });
             Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope: None, terms }
         }
         ServerMessage::ApprovalClosed { tool_call_id, decision, by, command, reason, .. } => {

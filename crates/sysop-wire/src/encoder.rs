@@ -9,7 +9,7 @@ use sysop_core::job::{Job, RunningJobs};
 use sysop_core::message::{Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, is_grantable};
 use sysop_core::spec::SessionSpec;
 
 use crate::client_message::DecisionKind;
@@ -436,7 +436,7 @@ fn approval_request(session_id: SessionId, position: LogPosition, event: &Event)
         reason: reason.clone(),
         risk: risk.class,
         findings: risk.findings.clone(),
-        covers: covers.clone(),
+        covers: is_grantable(&call.name, risk.class, terms.people).then(|| covers.clone()),
         preview: preview.clone(),
         guarded: *guarded,
         expires_at: terms.expires,

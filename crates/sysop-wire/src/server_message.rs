@@ -364,9 +364,12 @@ pub enum ServerMessage {
         /// Findings of the assessment.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         findings: Vec<Finding>,
-        /// Calls that the decision `allow_session` would allow for the rest of the session.
-        covers: Grant,
-        /// Effects found by a probe that only reads: at most 2 lines of summary, then at most 200 lines of diff.
+        /// Calls that the decision `allow_session` would allow for the rest of the session; omitted if the call can be
+        /// allowed only once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        covers: Option<Grant>,
+        /// Effects found by a probe that only reads: at most 4 lines of summary (more than 2 only if they are dangerous), then
+        /// at most 200 lines of diff.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preview: Vec<String>,
         /// Time limit of the guard under which the call would run; omitted if it would run without a guard.
@@ -631,6 +634,10 @@ pub enum ServerMessage {
         /// Reason why the shell ended. The next use of the terminal starts another shell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ended: Option<String>,
+        /// Id of the server process, in the first message after `terminal.attach`. If it differs from the earlier one, the
+        /// server was restarted, and the earlier shell has ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instance: Option<String>,
     },
     /// Current state of the session; sent whenever a part of the state changed.
     #[serde(rename = "state")]

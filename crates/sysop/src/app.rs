@@ -65,7 +65,7 @@ use crate::local_model::{self, ServersOfMachine};
 use crate::mcp;
 use crate::origin;
 use crate::serve_options::redaction;
-use crate::sessions::{most_recent_in, resolve_id, title_of};
+use crate::sessions::{most_recent_in, most_recent_with_undo, resolve_id, title_of};
 use crate::settings::{HostChoice, ProviderSettings, Settings, check_canary};
 use crate::system_prompt;
 use crate::tool_calling_file::ToolCallingFile;
@@ -148,9 +148,12 @@ impl Services {
         let id = match &self.settings.resume {
             None => return self.create_lazy(),
             Some(ResumeTarget::Latest) => {
-                let place = self.configured_place();
-                let (host, root) = (place.host.to_string(), place.display_root());
+                let (host, root) = self.place_words();
                 most_recent_in(self.store.as_ref(), &host, &root).await
+            }
+            Some(ResumeTarget::LatestWithUndo) => {
+                let (host, root) = self.place_words();
+                most_recent_with_undo(self.store.as_ref(), &host, &root).await
             }
             Some(ResumeTarget::Session(id)) => resolve_id(self.store.as_ref(), id.as_str()).await,
         };
@@ -163,10 +166,18 @@ impl Services {
 
     /// Returns the title of the session `id` if the flags ask for the latest session without naming it.
     pub(crate) async fn chosen_title(&self, id: &SessionId) -> Result<Option<String>> {
-        if self.settings.resume != Some(ResumeTarget::Latest) {
-            return Ok(None);
+        match self.settings.resume {
+            Some(ResumeTarget::Latest | ResumeTarget::LatestWithUndo) => {
+                Ok(Some(title_of(self.store.as_ref(), id).await?))
+            }
+            Some(ResumeTarget::Session(_)) | None => Ok(None),
         }
-        Ok(Some(title_of(self.store.as_ref(), id).await?))
+    }
+
+    /// Returns the configured host and root, as sessions name them.
+    fn place_words(&self) -> (String, String) {
+        let place = self.configured_place();
+        (place.host.to_string(), place.display_root())
     }
 
     fn configured_place(&self) -> ToolLocation {

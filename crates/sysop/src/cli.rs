@@ -19,7 +19,7 @@ use sysop_core::policy::{ApprovalMode, Dialect};
 use sysop_driver::tokens::Scopes;
 
 pub(crate) use self::mcp::{McpAddArguments, McpCommand};
-use crate::global_flags::{GlobalFlags, approval_mode, choice};
+use crate::global_flags::{GlobalFlags, approval_mode, choice, number_of};
 use crate::serve_options::ServeOptions;
 use crate::sessions::{ExportFormat, ReportFormat};
 
@@ -220,8 +220,14 @@ pub(crate) enum Command {
                             approval."
     )]
     Undo(UndoArguments),
-    /// Show and verify the audit log
-    #[command(subcommand, after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify")]
+    /// Show and verify the audit log of the servers on this machine
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify\n\nCovers the sessions of `sysop \
+                            serve`, `sysop desktop` and `sysop mcp serve --attachable`. Those of the TUI, `chat` and \
+                            `exec` are not in it: their record is the log of the session. The page \"The audit log\" of \
+                            the guide says more."
+    )]
     Audit(AuditCommand),
     /// Download and run models on this machine
     #[command(
@@ -374,10 +380,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8765")]
     pub(crate) listen: std::net::SocketAddr,
     /// Port on 127.0.0.1; 0 picks a free one
-    #[arg(long, value_name = "N", conflicts_with = "listen")]
+    #[arg(long, value_name = "N", conflicts_with = "listen", value_parser = number_of::<u16>("port", 0..=65_535))]
     pub(crate) port: Option<u16>,
     /// Seconds to wait for the result of a tool call whose client has disconnected
-    #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = number_of::<u64>("number of seconds", 1..=86_400))]
     pub(crate) tool_timeout: u64,
     /// Exit when standard input closes, and print server events as JSON lines
     #[arg(long)]
@@ -462,7 +468,7 @@ pub(crate) struct GuardArguments {
 /// `sysop undo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UndoArguments {
-    /// Session id or id prefix [default: the most recent session, if possible of this host and directory]
+    /// Session id or id prefix [default: the most recent session of this host and directory that has a change to undo]
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: Option<String>,
     /// Number of the tool call in the session [default: the last one that can be undone]
@@ -544,7 +550,7 @@ pub(crate) enum SessionsCommand {
     /// List sessions, most recent first
     List {
         /// Maximum number of sessions [default: 20]
-        #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        #[arg(short = 'n', long, value_name = "N", value_parser = number_of::<u32>("number of sessions", 1..=10_000))]
         limit: Option<u32>,
         /// List all sessions
         #[arg(long, conflicts_with = "limit")]
@@ -631,7 +637,7 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "ID", value_parser = word)]
         session: Option<String>,
         /// Maximum number of entries, most recent last
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = number_of::<u32>("number of entries", 1..=1_000_000))]
         limit: u32,
     },
 }
@@ -648,7 +654,7 @@ pub(crate) struct DoctorArguments {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MockLlmArguments {
     /// Port on 127.0.0.1; 0 picks a free one
-    #[arg(long, value_name = "N", default_value_t = 8000)]
+    #[arg(long, value_name = "N", default_value_t = 8000, value_parser = number_of::<u16>("port", 0..=65_535))]
     pub(crate) port: u16,
     /// Scripted answers (JSON) [default: built-in scenarios]
     #[arg(long, value_name = "FILE")]

@@ -50,7 +50,7 @@ pub(crate) async fn connect(
     let service = Arc::new(connecting.await.map_err(failure)?);
     let which = match &settings.resume {
         None => SessionSelector::New,
-        Some(ResumeTarget::Latest) => SessionSelector::Existing(String::new()),
+        Some(ResumeTarget::Latest | ResumeTarget::LatestWithUndo) => SessionSelector::Existing(String::new()),
         Some(ResumeTarget::Session(id)) => SessionSelector::Existing(id.as_str().to_owned()),
     };
     let face = ConversationOptions {
@@ -72,7 +72,7 @@ pub(crate) async fn attach(
     let resume_command = format!("sysop attach {} ", server.display_url());
     let asked_for = arguments.session.or_else(|| match &settings.resume {
         Some(ResumeTarget::Session(id)) => Some(id.as_str().to_owned()),
-        Some(ResumeTarget::Latest) | None => None,
+        Some(ResumeTarget::Latest | ResumeTarget::LatestWithUndo) | None => None,
     });
     let options = NewSessionOptions {
         model: flags.model_on_server().map_err(|error| CommandError::usage(error.to_string()))?,

@@ -133,7 +133,7 @@ async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<Sess
     let kept = Storage::open(&Settings::load(flags)?).await?;
     let store = kept.store();
     let found = match wanted {
-        ResumeTarget::Latest => sessions::most_recent(store.as_ref()).await,
+        ResumeTarget::Latest | ResumeTarget::LatestWithUndo => sessions::most_recent(store.as_ref()).await,
         ResumeTarget::Session(id) => sessions::resolve_id(store.as_ref(), id.as_str()).await,
     };
     kept.close().await;

@@ -288,7 +288,7 @@ async fn providers(
                 let text = format!("{provider}: reachable{key}; {}", named(&models));
                 report.good("provider", &text);
                 if let Some(model) = selected.filter(|model| needed && !offers(&models, &model.name)) {
-                    missing_model(settings, model, &models, report);
+                    missing_model(model, &models, report);
                 }
             }
             Err((missing, ProviderAnswer::NotAsked)) => {
@@ -327,19 +327,17 @@ fn hint_for(provider: &str, base_url: Option<&str>) -> String {
     }
 }
 
-fn offers(models: &[String], name: &str) -> bool {
+/// Returns true if the server's list has a model of this name, with or without a tag.
+pub(crate) fn offers(models: &[String], name: &str) -> bool {
     models.iter().any(|model| model == name || model.split(':').next() == Some(name))
 }
 
-/// Reports that a server does not list the model. An Ollama cannot run such a model; other servers may know more names
-/// than they list. A server of one's own does not have the vendor's default model, which nobody chose for it.
-fn missing_model(settings: &Settings, model: &ModelRef, models: &[String], report: &mut DoctorReport) {
+/// Reports that a server does not list the model. An Ollama cannot run such a model. Other servers may know more names
+/// than they list, and a server with a single model may accept any name, so a task can run.
+fn missing_model(model: &ModelRef, models: &[String], report: &mut DoctorReport) {
     let text = format!("{} does not list the model {}", model.provider, model.name);
     let (state, hint) = match (model.provider.as_str(), models.first()) {
         ("ollama", _) => (CheckStatus::Bad, format!("ollama pull {}", model.name)),
-        (provider, Some(first)) if settings.model.is_none() => {
-            (CheckStatus::Bad, format!("choose one that it lists: sysop config set model {provider}/{first}"))
-        }
         (provider, Some(first)) => {
             (CheckStatus::Note, format!("if it does not answer: sysop config set model {provider}/{first}"))
         }
@@ -348,7 +346,8 @@ fn missing_model(settings: &Settings, model: &ModelRef, models: &[String], repor
     report.line(state, "model", &text, Some(&hint));
 }
 
-fn named(models: &[String]) -> String {
+/// Names the first models of a list.
+pub(crate) fn named(models: &[String]) -> String {
     let display_path: Vec<&str> = models.iter().take(MODELS_SHOWN_MAX).map(String::as_str).collect();
     let more = match models.len().saturating_sub(MODELS_SHOWN_MAX) {
         0 => String::new(),

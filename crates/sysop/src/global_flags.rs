@@ -3,6 +3,7 @@
 //! `cli` adds them to every command and `settings` interprets them. This module depends on neither.
 
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -71,14 +72,26 @@ pub(crate) struct GlobalFlags {
     #[arg(long, global = true, value_name = "N", value_parser = token_count)]
     pub(crate) max_tokens_total: Option<u64>,
     /// Pause a turn that has run for this long; its running command is stopped
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_080))]
+    #[arg(long, global = true, value_name = "N", value_parser = number_of::<u32>("number of minutes", 1..=10_080))]
     pub(crate) max_minutes: Option<u32>,
-    /// Trust the workspace for this run: its .sysop.toml and its AGENTS.md
+    /// Trust the workspace for this run: its .sysop.toml, AGENTS.md, skills and commands
     #[arg(long, global = true)]
     pub(crate) trust: bool,
     /// Disable colored output
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
+}
+
+/// Returns a parser for a number that errors call `what`, such as `number of minutes`.
+pub(crate) fn number_of<N: TryFrom<u64>>(
+    what: &'static str,
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<N, String> + Clone {
+    move |text| {
+        let number: u64 = text.parse().map_err(|_| format!("not a {what}"))?;
+        let accepted = range.contains(&number).then(|| N::try_from(number).ok()).flatten();
+        accepted.ok_or_else(|| format!("not a {what} from {} to {}", range.start(), range.end()))
+    }
 }
 
 /// Parses an amount in US dollars.
@@ -172,6 +185,8 @@ fn profile() -> impl TypedValueParser<Value = Profile> {
 pub(crate) enum ResumeTarget {
     /// The most recently changed session.
     Latest,
+    /// The most recently changed session of the directory that has something to undo.
+    LatestWithUndo,
     /// Session with this id or id prefix.
     Session(SessionId),
 }

@@ -218,7 +218,7 @@ fn approve_command(settings: &Settings, arguments: &ApproveArguments) -> Result<
 
 fn undo(mut flags: GlobalFlags, arguments: UndoArguments) -> Result<Exit> {
     let session = arguments.session.as_deref().map(SessionId::new);
-    flags.resume = Some(session.map_or(ResumeTarget::Latest, ResumeTarget::Session));
+    flags.resume = Some(session.map_or(ResumeTarget::LatestWithUndo, ResumeTarget::Session));
     wait_for(commands::undo(load(&flags)?, arguments))
 }
 

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::join_all;
-use sysop_core::message::ModelRef;
+use sysop_core::message::{FailureKind, ModelFailure, ModelRef};
 use sysop_core::model_provider::{DEMO, LOCAL, OLLAMA_SSH, is_known};
 use sysop_core::text::neutralize_line;
 use sysop_provider::{ProbeResult, Providers};
 
 use crate::app::{Machines, providers};
 use crate::config::{PROVIDERS, unknown_provider};
-use crate::doctor::{may_run_unconfigured, missing};
+use crate::doctor::{may_run_unconfigured, missing, named, offers};
 use crate::exit::{CommandError, Exit};
 use crate::local_model::LocalModels;
-use crate::settings::Settings;
+use crate::settings::{HostChoice, Settings};
 
 /// Maximum time for all servers to list their models.
 const LIST_TIME_MAX: Duration = Duration::from_secs(5);
@@ -71,6 +71,53 @@ pub(crate) async fn answer_of(settings: Settings, provider: &str) -> Result<usiz
         Some((_, answer)) => Ok(answer.models.len()),
         None => Err(unknown_provider(provider)),
     }
+}
+
+/// Asks a model's server if it offers the model. Returns one sentence that says why a request would fail, or `None` if
+/// no reason is known.
+pub(crate) async fn problem_of(
+    settings: &Settings,
+    machines: &Machines,
+    host: &HostChoice,
+    model: &ModelRef,
+) -> Option<String> {
+    let provider = model.provider.as_str();
+    if provider == DEMO {
+        return None;
+    }
+    if provider == LOCAL.name {
+        let models: Vec<String> =
+            LocalModels::new(settings).installed().map(|model| model.name.clone()).collect();
+        return not_listed(model, &models);
+    }
+    let of_provider = settings.providers.get(provider).cloned().unwrap_or_default();
+    if let Some(missing) = missing(provider, &of_provider, host) {
+        return Some(format!("{provider} is not configured: {missing}"));
+    }
+    let clients = Providers::new(providers(settings, machines.remote_machine(host)));
+    let answer = clients.probe(provider).await;
+    match answer.problem {
+        None => not_listed(model, &answer.models),
+        Some(ModelFailure { kind: FailureKind::UnknownModel, .. }) => None, // the server lists no models
+        Some(ModelFailure { kind: FailureKind::Unreachable, message }) => {
+            Some(format!("{provider} cannot be reached: {message}"))
+        }
+        Some(ModelFailure { message, .. }) => Some(format!("{provider}: {message}")),
+    }
+}
+
+/// Returns a sentence if the server's list has neither the model nor a dated form of it.
+fn not_listed(model: &ModelRef, models: &[String]) -> Option<String> {
+    let ModelRef { provider, name } = model;
+    let dated = format!("{name}-");
+    if offers(models, name) || models.iter().any(|listed| listed.starts_with(&dated)) {
+        return None;
+    }
+    let listed = named(models);
+    Some(
+        neutralize_line(&format!("{provider} does not list the model {name}; it offers: {listed}"))
+            .into_owned(),
+    )
 }
 
 /// Queries the configured providers' servers, or only the server of `provider`, for their models.

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde_json::json;
 use sysop_core::policy::{
-    Access, ApprovalMode, Assessment, CommandContext, Dialect, Policy, ResolvedFile, RiskClass, Survey,
-    Target, Verdict, command_targets,
+    Access, ApprovalMode, Assessment, CONFIG_ERROR, CommandContext, Dialect, Policy, ResolvedFile, RiskClass,
+    Survey, Target, Verdict, command_targets,
 };
 use sysop_core::text::neutralize;
 
@@ -155,7 +155,10 @@ impl PolicyAnswer {
                 .expect("writing to a string cannot fail");
         }
         let decided = match rule {
-            Some(rule) => format!("the rule {}", neutralize(rule)),
+            Some(rule) => match rule.strip_prefix(CONFIG_ERROR) {
+                Some(place) => format!("the config error at {}", neutralize(place)),
+                None => format!("the rule {}", neutralize(rule)),
+            },
             None => format!("approve = {} ({})", self.mode.as_str(), self.mode.description()),
         };
         writeln!(text, "decided by {decided}").expect("writing to a string cannot fail");

@@ -7,7 +7,7 @@ mod config_keys;
 
 use std::fmt::Write;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory, Id};
 use expect_test::expect_file;
 
 use crate::cli::Arguments;
@@ -23,19 +23,22 @@ fn command_line() -> String {
     page.push_str(
         "`sysop --help` and `sysop COMMAND --help` print the same text, and `sysop man` prints it as a man page.\n",
     );
-    section(&command, "sysop", 2, &mut page);
+    section(&command, "sysop", &[], &mut page);
     page
 }
 
-/// Writes a command's section, followed by the sections of its subcommands.
-fn section(command: &Command, name: &str, level: usize, page: &mut String) {
-    let heading = "#".repeat(level.min(3));
+/// Writes a command's section, followed by the sections of its subcommands. The section leaves out the flags that the
+/// commands above it pass on, each with its flags of that kind.
+fn section(command: &Command, name: &str, above: &[Vec<&Id>], page: &mut String) {
+    let heading = if above.is_empty() { "##" } else { "###" };
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     write!(page, "\n{heading} `{name}`\n\n{}.\n", escaped(&about)).expect("writing to a string cannot fail");
-    let is_top = name == "sysop";
-    let own =
-        |arg: &&Arg| is_top || !(arg.is_global_set() || matches!(arg.get_id().as_str(), "help" | "version"));
-    let arguments: Vec<_> = command.get_arguments().filter(own).filter(|arg| !arg.is_hide_set()).collect();
+    let is_own = |arg: &&Arg| {
+        let is_of_each_command = matches!(arg.get_id().as_str(), "help" | "version") && !above.is_empty();
+        let is_passed_on = arg.is_global_set() && above.iter().flatten().any(|id| *id == arg.get_id());
+        !is_of_each_command && !is_passed_on
+    };
+    let arguments: Vec<_> = command.get_arguments().filter(is_own).filter(|arg| !arg.is_hide_set()).collect();
     if !arguments.is_empty() {
         write!(page, "\n| argument or option | meaning |\n| --- | --- |\n")
             .expect("writing to a string cannot fail");
@@ -46,8 +49,10 @@ fn section(command: &Command, name: &str, level: usize, page: &mut String) {
     if let Some(text) = command.get_after_long_help().or(command.get_after_help()) {
         write!(page, "\n```text show\n{text}\n```\n").expect("writing to a string cannot fail");
     }
+    let passed_on = command.get_arguments().filter(|arg| arg.is_global_set()).map(Arg::get_id).collect();
+    let above = [above, &[passed_on]].concat();
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-        section(inner, &format!("{name} {}", inner.get_name()), level + 1, page);
+        section(inner, &format!("{name} {}", inner.get_name()), &above, page);
     }
 }
 

@@ -37,6 +37,9 @@ const NODE_IDLE: Duration = Duration::from_secs(4);
 /// Shutdown timeout, applied first to the span exporter and then to saving the tokens' last-used times.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
+/// Time until the token in the token file is renewed again after a failure.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(60);
+
 /// Runs the server until the process is asked to exit.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     log_to_stderr(settings.verbosity, settings.environment.value("SYSOP_LOG"));
@@ -100,8 +103,14 @@ async fn serve(
     parts.set_page(exposure.page(address));
     let tokens = Tokens::open(storage.tokens(), system_clock()).await;
     let tokens = Arc::new(tokens.map_err(|error| CommandError::failed(error.to_string()))?);
-    let token =
-        tokens.start(&origin::user_name()).await.map_err(|error| CommandError::failed(error.to_string()))?;
+    let start_token = {
+        let tokens = Arc::clone(&tokens);
+        move || {
+            let tokens = Arc::clone(&tokens);
+            async move { tokens.start(&origin::user_name()).await }
+        }
+    };
+    let (token, life) = start_token().await.map_err(|error| CommandError::failed(error.to_string()))?;
     let exporter = OtlpExporter::new(parts.settings())?;
     let spans = exporter.as_ref().map(OtlpExporter::spans);
     let audited =
@@ -123,6 +132,7 @@ async fn serve(
     let server =
         Server::new(backend, Arc::new(token_auth), ServerSettings { client_tools, idle, spans, ..usual });
     let token_file = announce(exposure, address, &token, parts.settings(), watcher, &stop)?;
+    let token_file = token_file.map(|file| tokio::spawn(keep_renewed(file, life, stop.clone(), start_token)));
     tracing::info!(%address, "serving");
 
     let following = {
@@ -141,7 +151,9 @@ async fn serve(
     // Saves the tokens' last-used times if possible; a panic was reported already.
     let _ = tokio::time::timeout(LAST_WRITES, following).await;
     parts.close().await;
-    drop(token_file);
+    if let Some(token_file) = token_file {
+        drop(token_file.await); // a panic was already reported
+    }
     tracing::info!("ended");
     Ok(Exit::Done)
 }
@@ -181,6 +193,43 @@ fn announce(
         crate::tell("warning: this build has no web page; run `cargo xtask web`, then build sysop again");
     }
     Ok(file)
+}
+
+/// Replaces the token in the file before it expires, until the server stops. Returns the file, which exists as long as the
+/// returned value.
+async fn keep_renewed<New, E>(
+    mut file: TokenFile,
+    life: Duration,
+    stop: CancellationToken,
+    new_token: impl Fn() -> New,
+) -> TokenFile
+where
+    New: Future<Output = Result<(SecretString, Duration), E>>,
+    E: std::fmt::Display,
+{
+    let mut wait = life / 2;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return file,
+            () = tokio::time::sleep(wait) => {}
+        }
+        if !file.has_own_token() {
+            tracing::warn!(path = %file.path().display(), "the token file was removed or replaced; it is not renewed");
+            stop.cancelled().await;
+            return file;
+        }
+        let renewed = match new_token().await {
+            Ok((token, life)) => file.replace(token).map(|()| life / 2).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        wait = match renewed {
+            Ok(wait) => wait,
+            Err(error) => {
+                tracing::warn!(error, "cannot renew the token in the token file; trying again in a minute");
+                RENEWAL_PAUSE
+            }
+        };
+    }
 }
 
 /// Registers this process as a node of the cluster that shares a database.
@@ -254,4 +303,43 @@ fn raise_open_files() {
 
 fn tell(line: &str) -> Result<()> {
     crate::emit(format!("{line}\n").as_bytes()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_token_in_the_file_is_renewed_before_it_expires() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my.token");
+        let (hour, stop, made) =
+            (Duration::from_secs(3600), CancellationToken::new(), Arc::new(AtomicU32::new(0)));
+        let file = TokenFile::write(path.clone(), "first".into(), None).unwrap();
+        let new_token = {
+            let made = Arc::clone(&made);
+            move || {
+                let number = made.fetch_add(1, Ordering::Relaxed);
+                let token = SecretString::from(format!("renewed {number}"));
+                std::future::ready(Ok::<_, Infallible>((token, 10 * hour)))
+            }
+        };
+        let renewing = tokio::spawn(keep_renewed(file, 2 * hour, stop.clone(), new_token));
+        let after = async |wait: Duration| {
+            tokio::task::yield_now().await; // the task begins to wait
+            tokio::time::advance(wait).await;
+            tokio::task::yield_now().await;
+            std::fs::read_to_string(&path).unwrap()
+        };
+        let minute = Duration::from_secs(60);
+        assert_eq!(after(hour - minute).await, "first\n");
+        assert_eq!(after(2 * minute).await, "renewed 0\n");
+        assert_eq!(after(5 * hour).await, "renewed 1\n");
+        stop.cancel();
+        drop(renewing.await.unwrap());
+        assert!(!path.exists());
+    }
 }

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 
 use crate::config::display_path;
 use crate::exit::CommandError;
+use crate::global_flags::number_of;
 use crate::settings::Settings;
 
 /// Listener and access options.
@@ -49,13 +50,13 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     pub(crate) audit: AuditMode,
     /// Maximum requests per token per minute, including WebSocket messages
-    #[arg(long, value_name = "N", default_value_t = Limits::default().requests.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().requests.per_minute, value_parser = number_of::<u32>("number of requests", 1..=u32::MAX.into()))]
     pub(crate) max_requests: u32,
     /// Maximum concurrent requests, sockets and streams per token
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = number_of::<u32>("number of connections", 1..=u32::MAX.into()))]
     pub(crate) max_connections: u32,
     /// Maximum new sessions per token per minute
-    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions.per_minute, value_parser = number_of::<u32>("number of sessions", 1..=u32::MAX.into()))]
     pub(crate) max_sessions: u32,
 }
 

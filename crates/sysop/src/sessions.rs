@@ -9,6 +9,7 @@ use std::path::Path;
 
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::session::Session;
 use sysop_core::transcript::Participants;
 use sysop_driver::port::{SessionSummary, Store, StoreError};
 use sysop_wire::to_json_line;
@@ -29,6 +30,8 @@ pub(crate) use report::ReportFormat;
 pub(crate) const SESSIONS_MAX: usize = 100_000;
 /// Number of sessions in a list without `--limit` and `--all`.
 const RECENT_SESSIONS: usize = 20;
+/// Maximum number of sessions that are searched for something to undo.
+const UNDO_SESSIONS_MAX: usize = 20;
 const PAGE_EVENTS: usize = 1000;
 /// Maximum number of ids to list in the error for an ambiguous id.
 const CANDIDATES_MAX: usize = 5;
@@ -63,6 +66,8 @@ pub(crate) enum SessionsError {
     NoneYet,
     /// There are sessions, but not on this host.
     NoneOn(String),
+    /// None of the most recent sessions of a directory, of which there are this many, has something to undo.
+    NothingToUndo(usize),
     /// The store failed.
     Store(StoreError),
     /// Writing the output failed.
@@ -74,7 +79,7 @@ impl SessionsError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet | Self::NoneOn(_) => 2,
-            Self::Store(_) | Self::Io(_) => 1,
+            Self::NothingToUndo(_) | Self::Store(_) | Self::Io(_) => 1,
         }
     }
 }
@@ -104,6 +109,11 @@ impl fmt::Display for SessionsError {
                 "no session on {}; run `sysop sessions list` to see the others, and choose one with `--resume ID`",
                 table::one_line(host)
             ),
+            Self::NothingToUndo(sessions) => write!(
+                f,
+                "no change to undo in the last {sessions} sessions of this directory; run `sysop sessions list` to \
+                 see all, and name one with `sysop undo SESSION`"
+            ),
             Self::Store(error) => error.fmt(f),
             Self::Io(error) => write!(f, "cannot write the output: {error}"),
         }
@@ -114,9 +124,12 @@ impl std::error::Error for SessionsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet | Self::NoneOn(_) | Self::Store(_) => {
-                None
-            }
+            Self::Unknown(_)
+            | Self::Ambiguous { .. }
+            | Self::NoneYet
+            | Self::NoneOn(_)
+            | Self::NothingToUndo(_)
+            | Self::Store(_) => None,
         }
     }
 }
@@ -159,6 +172,42 @@ pub(crate) async fn most_recent_in(
     let newest = of_host.peek().map(|summary| summary.id.clone());
     let here = of_host.find(|summary| summary.root == root).map(|summary| summary.id);
     here.or(newest).or(newest_of_all).ok_or_else(|| SessionsError::NoneOn(host.to_owned()))
+}
+
+/// Returns the most recently changed session on these hosts in this directory that has something to undo. If the
+/// directory has at most one session, that is not asked: returns what [`most_recent_in`] returns.
+pub(crate) async fn most_recent_with_undo(
+    store: &dyn Store,
+    host: &str,
+    root: &str,
+) -> Result<SessionId, SessionsError> {
+    let all = store.list(SESSIONS_MAX).await?;
+    let here = all.into_iter().filter(|summary| summary.host == host && summary.root == root);
+    let here: Vec<SessionId> = here.map(|summary| summary.id).take(UNDO_SESSIONS_MAX).collect();
+    if here.len() < 2 {
+        return most_recent_in(store, host, root).await;
+    }
+    for id in &here {
+        if has_undo(store, id).await? {
+            return Ok(id.clone());
+        }
+    }
+    Err(SessionsError::NothingToUndo(here.len()))
+}
+
+async fn has_undo(store: &dyn Store, id: &SessionId) -> Result<bool, SessionsError> {
+    let mut session: Option<Session> = None;
+    each_event(store, id, |logged| {
+        let event = logged.event.clone();
+        match &mut session {
+            Some(session) => session.replay_on([event]),
+            // A log that cannot be replayed has no undo.
+            None => session = Session::replay([event]).ok(),
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(session.is_some_and(|session| session.has_undo()))
 }
 
 /// Returns a session's title on one line, as the list of sessions shows it.

@@ -101,6 +101,22 @@ impl TokenFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Replaces the token in the file. Does nothing if another server has replaced the file. Fails if the file cannot be
+    /// written; it then has the earlier token.
+    pub(crate) fn replace(&mut self, token: SecretString) -> io::Result<()> {
+        if self.has_own_token() {
+            replace_private_file(&self.path, format!("{}\n", token.expose_secret()).as_bytes())?;
+            self.token = token;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the file is there and has this server's token.
+    pub(crate) fn has_own_token(&self) -> bool {
+        let is_own = |line: String| line.trim_end() == self.token.expose_secret();
+        std::fs::read_to_string(&self.path).is_ok_and(is_own)
+    }
 }
 
 /// Returns true if both paths name the same file, and neither is a link to the other.
@@ -170,8 +186,7 @@ pub(crate) fn address_of(path: &Path) -> Option<SocketAddr> {
 impl Drop for TokenFile {
     /// Removes the file and the links, unless another server has replaced them.
     fn drop(&mut self) {
-        let is_own = |line: String| line.trim_end() == self.token.expose_secret();
-        if !std::fs::read_to_string(&self.path).is_ok_and(is_own) {
+        if !self.has_own_token() {
             return;
         }
         // A file that cannot be removed is left behind, readable only by its user.
@@ -203,10 +218,13 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let link = folder.path().join("below/my.cert");
         assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/tls/a.pem"));
-        let second = TokenFile::write(path.clone(), "two".into(), None).unwrap();
+        let mut second = TokenFile::write(path.clone(), "two".into(), None).unwrap();
         assert!(std::fs::read_link(&link).is_err(), "the second server uses no TLS");
         drop(first);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n", "it is another server's by now");
+        second.replace("three".into()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "three\n");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         drop(second);
         assert!(!path.exists());
         assert_eq!(std::fs::read_dir(folder.path().join("below")).unwrap().count(), 0);

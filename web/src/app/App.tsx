@@ -340,7 +340,7 @@ function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void })
   if (status.state === "open" && status.kind === "events") {
     return (
       <p className="banner slow" role="status">
-        WebSocket blocked. Using slower HTTP requests instead.
+        The WebSocket did not open; using HTTP requests.
       </p>
     );
   }

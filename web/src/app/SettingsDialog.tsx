@@ -1,6 +1,7 @@
 /** Settings of this browser, and links for sharing. */
 import { useState } from "react";
-import type { Me } from "../protocol/api";
+import { type Me, request } from "../protocol/api";
+import { RequestError } from "../protocol/request-error";
 import { askPermission, permission } from "../state/notify";
 import { FONT_SIZES, type ThemeChoice } from "../state/storage";
 import { neutralizeLine } from "../text/neutralize";
@@ -63,7 +64,7 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
             <div className="setting">
               <div>
                 Link a device
-                <p>Signs in another browser, such as your phone, with your permissions.</p>
+                <p>Signs in another browser, such as on your phone, with your permissions.</p>
               </div>
               <button type="button" onClick={() => link("same")}>
                 Show code
@@ -80,14 +81,7 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
             </div>
           </>
         )}
-        {me && (
-          <div className="setting">
-            <div>
-              Signed in with the token <b>{neutralizeLine(me.name)}</b>
-              <p>{permissions(me)}</p>
-            </div>
-          </div>
-        )}
+        {me && <Login me={me} />}
         <div className="setting">
           <div>
             Help
@@ -104,6 +98,34 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
         </div>
       </div>
     </Dialog>
+  );
+}
+
+function Login({ me }: { me: Me }) {
+  const [problem, setProblem] = useState<RequestError>();
+  const signOut = async () => {
+    try {
+      await request("Cannot sign out", "POST", "/api/logout");
+      location.reload();
+    } catch (error) {
+      if (error instanceof RequestError) setProblem(error);
+    }
+  };
+  return (
+    <div className="setting">
+      <div>
+        Signed in with the token <b>{neutralizeLine(me.name)}</b>
+        <p>{permissions(me)}</p>
+        {problem && (
+          <p className="warning" role="alert">
+            {problem.what}: {neutralizeLine(problem.why)}
+          </p>
+        )}
+      </div>
+      <button type="button" title="Signs out this browser only" onClick={() => void signOut()}>
+        Sign out
+      </button>
+    </div>
   );
 }
 

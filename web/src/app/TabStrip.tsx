@@ -4,16 +4,19 @@ import { isWaiting, type SessionList } from "../state/session-list";
 import type { SessionStore, SessionView } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
 import { hostLabel, shortHostLabel } from "../text/labels";
+import type { SessionState } from "../wire";
 import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
-import { useTitle } from "./list-hooks";
+import { useParkedState, useTitle } from "./list-hooks";
 
 /** State of a session for its tab, in one word. */
 function tone(view: SessionView): string {
   if (view.status.state === "offline") return "offline";
-  if (isWaiting(view)) return "waiting";
-  const { phase } = view.transcript;
-  return phase === "idle" ? "idle" : phase === "paused" ? "paused" : "running";
+  return isWaiting(view) ? "waiting" : toneOf(view.transcript.phase);
+}
+
+function toneOf(state: SessionState): string {
+  return state === "idle" || state === "paused" || state === "waiting" ? state : "running";
 }
 
 const WORDS: Record<string, string> = {
@@ -112,7 +115,9 @@ interface TabProps {
 
 function Tab({ store, active, reachable, sessions, list }: TabProps) {
   const host = useSessionPart(store, (view) => view.transcript.facts?.host ?? "");
-  const how = useSessionPart(store, tone);
+  const live = useSessionPart(store, tone);
+  const parked = useParkedState(list, store);
+  const how = parked === undefined ? live : toneOf(parked);
   const title = useTitle(list, store);
   const tab = useRef<HTMLButtonElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another title may make the tab wider

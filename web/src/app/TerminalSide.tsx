@@ -65,6 +65,7 @@ type SlotProps = Pick<Props, "theme" | "fontSize" | "leave"> & { store: SessionS
 
 function TerminalSlot({ store, theme, fontSize, leave }: SlotProps) {
   const several = useSessionPart(store, (view) => view.transcript.facts?.host.includes(",") ?? false);
+  const holder = useSessionPart(store, (view) => view.transcript.holder);
   const loaded = useLazyPart(lazyTerminal, !several);
   const ref: RefCallback<TerminalHandle> = useCallback(
     (handle) => {
@@ -95,6 +96,7 @@ function TerminalSlot({ store, theme, fontSize, leave }: SlotProps) {
       link={store.link}
       theme={theme}
       fontSize={fontSize}
+      holder={holder}
       onSelectionToModel={toModel}
       onLeave={leave}
     />

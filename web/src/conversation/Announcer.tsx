@@ -5,6 +5,7 @@ import { asSubject, useName } from "../app/me";
 import type { Item } from "../state/item";
 import type { SessionView } from "../state/session-store";
 import { withoutFences } from "../text/CodeSpans";
+import { noteOf } from "../text/file-edit";
 import { approvalWords } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
 import { sentences } from "../text/sentences";
@@ -34,7 +35,7 @@ export function Announcer({ view }: { view: SessionView }) {
       const news = transcript.items.slice(Math.max(0, before.items - transcript.dropped - 1));
       const words = news
         .filter((item) => item !== before.last)
-        .map((item) => wordsOf(item, nameOf.current))
+        .map((item) => wordsOf(item, transcript.facts?.host ?? "", nameOf.current))
         .filter(Boolean);
       if (words.length > 0) say(sentences(words.slice(-4)));
     }, EVERY_MS);
@@ -51,7 +52,7 @@ function seen({ transcript }: SessionView): { items: number; last: Item | undefi
   return { items: transcript.dropped + transcript.items.length, last: transcript.items.at(-1) };
 }
 
-function wordsOf(item: Item, nameOf: (name: string) => string): string {
+function wordsOf(item: Item, host: string, nameOf: (name: string) => string): string {
   switch (item.kind) {
     case "answer":
       return item.state === "streaming" ? "" : oneLine(item.text).slice(0, SAID_MAX);
@@ -59,8 +60,10 @@ function wordsOf(item: Item, nameOf: (name: string) => string): string {
       return `Task complete: ${oneLine(item.text).slice(0, SAID_MAX)}`;
     case "step":
       if (item.outcome) return `${neutralizeLine(item.tool)} ended: ${item.outcome.status}`;
-      if (item.decided.state === "waiting")
-        return `${approvalWords(item).question}? ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
+      if (item.decided.state === "waiting") {
+        const what = noteOf(item.tool, item.arguments) ?? item.command;
+        return `${approvalWords(item, host).question}? ${neutralizeLine(what).slice(0, SAID_MAX)}`;
+      }
       return `Runs ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
     case "notice":
       return oneLine(

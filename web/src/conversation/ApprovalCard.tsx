@@ -8,13 +8,10 @@ import type { SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { SafeText } from "../text/Code";
 import { CodeSpans } from "../text/CodeSpans";
-import { editOf, showsArgument } from "../text/file-edit";
+import { editOf, noteOf, showsArgument } from "../text/file-edit";
 import {
   approvalWords,
-  asksAlways,
   type CodePhrase,
-  covers,
-  coversShown,
   expiryLabel,
   hostLabel,
   originLabel,
@@ -29,6 +26,7 @@ import {
   stripInvisible,
 } from "../text/neutralize";
 import { type Overwrite, previewedLines, splitPreview } from "../text/overwrite";
+import { covers, coversShown } from "../text/session-scope";
 import type { Finding } from "../wire";
 import { isShortcut, type PromptWriter, useLetters } from "./answer-keys";
 import { CommandText, groupedFindings, type PartFindings } from "./CommandText";
@@ -80,15 +78,17 @@ export function ApprovalCard(props: Props) {
   const leftEdit = useRef<string | undefined>(undefined);
   const since = useRef(Number.POSITIVE_INFINITY);
   const disabled = !online || sent;
-  const { question, yes } = approvalWords(step);
+  const { question, yes } = approvalWords(step, host);
+  const note = noteOf(step.tool, step.arguments);
   const isUndo = step.tool === "undo";
   const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
   const overwrite = useOverwrite(step);
-  // A late preview changes the text of an overwrite, which must then be read again.
-  const previewed = overwrite ? step.preview.join("\n") : "";
+  // A late preview changes the text, which must then be read again.
+  const previewed = step.preview.join("\n");
   const [end, setEnd] = useState<{ of: string; inView: boolean }>();
   /** True once the end of the proposal has been in view, undefined until that is known. */
   const read = end?.of === previewed ? end.inView : undefined;
+  const [pages, setPages] = useState(1);
 
   // Takes the focus unless the user is typing elsewhere.
   useEffect(() => {
@@ -118,15 +118,12 @@ export function ApprovalCard(props: Props) {
     };
   }, [text, known, editable, online, store, step.call]);
 
-  // A harmless change of a file may be applied unread: its header tells what it is, but a command has only its text, and
-  // an overwrite without its whole change may remove anything.
-  const mustRead = stage !== "edit" && (editable || careful || overwrite?.whole === false);
+  const mustRead = stage !== "edit";
   const locked = disabled || (mustRead && !read);
   const unread = mustRead && read === false;
   // A click that was meant for what was here before runs nothing: the page, or another answer in the same place.
   const settled = useSettled(`${stage} ${locked} ${known}`);
-  // A call is undone once.
-  const covered = asksAlways(step.risk) || isUndo ? undefined : step.covers;
+  const covered = step.covers;
   const allow = (decision: "allow" | "allow_session" | "allow_always") => {
     if (locked) return;
     store.decide(step.call, decision);
@@ -228,7 +225,7 @@ export function ApprovalCard(props: Props) {
       ref={card}
       role="group"
       className={`review ${risk ?? ""}`}
-      aria-label={`${question} on ${hostLabel(host)}?`}
+      aria-label={note === undefined ? `${question} on ${hostLabel(host)}?` : `${question}?`}
       aria-describedby="review-what"
       tabIndex={0}
       onKeyDown={keys}
@@ -245,9 +242,11 @@ export function ApprovalCard(props: Props) {
           ) : (
             <span className={`risk ${risk ?? "changes"}`}>{riskLabel(risk ?? "changes")}</span>
           )}
-          <span className="host" title="Host">
-            on {hostLabel(host)}
-          </span>
+          {note === undefined && (
+            <span className="host" title="Host">
+              on {hostLabel(host)}
+            </span>
+          )}
           {!isUndo && <code className="tool">{neutralizeLine(step.tool)}</code>}
           {place && (
             <span className="meta">
@@ -278,6 +277,7 @@ export function ApprovalCard(props: Props) {
                 before?.of === previewed && before.inView ? before : { of: previewed, inView: toEnd },
               )
             }
+            pagesLeft={setPages}
           >
             {isUndo ? (
               <Preview lines={step.preview} id="review-what" />
@@ -285,7 +285,11 @@ export function ApprovalCard(props: Props) {
               <>
                 {!fileEdit && (
                   <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
-                    <CommandText text={step.proposal} findings={step.findings} />
+                    {note === undefined ? (
+                      <CommandText text={step.proposal} findings={step.findings} />
+                    ) : (
+                      <SafeText text={note} />
+                    )}
                   </pre>
                 )}
                 <Arguments step={step} overwrite={overwrite} />
@@ -358,14 +362,10 @@ export function ApprovalCard(props: Props) {
             {unread ? (
               <button
                 type="button"
-                title={
-                  editable
-                    ? "Read the command to its end to run it"
-                    : "Read the change to its end to apply it"
-                }
+                title="Shows the next page. The proposal can be allowed once its end has been in view."
                 onClick={() => scrollByKey(body.current, "PageDown")}
               >
-                Read to the end
+                Read on: {pages} {pages === 1 ? "page" : "pages"}
               </button>
             ) : (
               <button
@@ -411,7 +411,7 @@ export function ApprovalCard(props: Props) {
         )}
         {letters.waiting !== undefined && !locked && (
           <span className="meta" role="status">
-            Enter runs it. Esc does not.
+            Press Enter to run, Esc to cancel.
           </span>
         )}
         {sent && <span className="meta">Answered. Waiting for the server…</span>}
@@ -554,7 +554,10 @@ function Arguments({ step, overwrite }: { step: Step; overwrite?: Overwrite | un
   const { arguments: args } = step;
   if (typeof args !== "object" || args === null) return null;
   const edit = editOf(step.tool, args);
-  const others = Object.entries(args).filter(([name]) => !edit || !showsArgument(name));
+  const isNote = noteOf(step.tool, args) !== undefined;
+  const isShown = (name: string) =>
+    (edit !== undefined && showsArgument(name)) || (isNote && name === "text");
+  const others = Object.entries(args).filter(([name]) => !isShown(name));
   const isReason = (value: unknown) => value === step.reason;
   return (
     <>

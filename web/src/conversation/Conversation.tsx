@@ -11,7 +11,7 @@ import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, type Transcript } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/command-actions";
 import { elapsed, hostLabel, progressLabel } from "../text/labels";
-import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
+import { neutralize, oneLine } from "../text/neutralize";
 import type { ApprovalMode, Skill } from "../wire";
 import { Announcer } from "./Announcer";
 import { Composer, type ComposerHandle, isYes } from "./Composer";
@@ -240,7 +240,7 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
     lines.push({ text: "Agent paused. Click Resume to continue.", tone: "paused" });
   else if (stopping || phase === "stopping") lines.push({ text: "Stopping…", tone: "busy" });
   else if (phase === "running") {
-    const what = runs?.kind === "step" ? neutralizeLine(runs.command).slice(0, 80) : "a command";
+    const what = runs?.kind === "step" ? commandLine(runs.command).slice(0, 80) : "a command";
     lines.push({ text: `running ${what}`, tone: "busy" });
   } else if (phase === "thinking" && stepOpen) {
     const told = progress ? progressLabel(progress) : "";
@@ -266,6 +266,11 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
       )}
     </p>
   ));
+}
+
+/** A command in one line, with the same characters as on its card. */
+function commandLine(command: string): string {
+  return neutralize(command).replace(/\s+/g, " ").trim();
 }
 
 /** Time since a command or a model call began. A timer is not read aloud by itself. */
@@ -303,6 +308,10 @@ const APPROVALS: Record<ApprovalMode, string> = {
   never: "It only reads; steps that change something are proposed, not run.",
 };
 
+function sentence(phrase: string): string {
+  return `${phrase.slice(0, 1).toUpperCase()}${phrase.slice(1)}.`;
+}
+
 interface EmptyProps {
   view: SessionView;
   /** True until the messages of the session, if any, can be shown. */
@@ -312,6 +321,7 @@ interface EmptyProps {
 
 function Empty({ view, opening, example }: EmptyProps) {
   const { transcript, mode, status } = view;
+  if (status.final) return <p className="empty">{sentence(status.why)}</p>;
   if (opening) {
     return <p className="empty">{status.state === "offline" ? "Not connected" : "Opening the session…"}</p>;
   }

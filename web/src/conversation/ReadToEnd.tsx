@@ -7,13 +7,15 @@ interface Props {
   children: ReactNode;
   /** Called with true once the end of the content has been in view, and before that with false. */
   read(toEnd: boolean): void;
+  /** Called with the number of pages that are below the view, while the end has not been in view. */
+  pagesLeft(pages: number): void;
 }
 
 /**
  * Nothing inside may scroll by itself, so that the card has a single place where its end can be hidden. The observer
  * counts whatever clips the mark: the card, the dock, and the window.
  */
-export function ReadToEnd({ children, read }: Props) {
+export function ReadToEnd({ children, read, pagesLeft }: Props) {
   const mark = useRef<HTMLSpanElement>(null);
   const [below, setBelow] = useState(false);
   /** True if the end is within the card, but the dock hides it. */
@@ -52,7 +54,9 @@ export function ReadToEnd({ children, read }: Props) {
     };
   }, [latest]);
   const cue = useRef<HTMLButtonElement>(null);
-  const lines = useLinesBelow(mark, cue, below);
+  const { lines, pages } = useRestBelow(mark, cue, below);
+  const tellPages = useLatest(pagesLeft);
+  useEffect(() => tellPages.current(pages), [pages, tellPages]);
   return (
     <div className={`to-read ${beyond ? "beyond" : ""}`}>
       {children}
@@ -74,13 +78,22 @@ export function ReadToEnd({ children, read }: Props) {
   );
 }
 
-/** Returns the number of lines between the middle of the cue, below which nothing can be read, and the end. */
-function useLinesBelow(
+/** The part of the content that is below the view. */
+interface Rest {
+  /** Lines between the middle of the cue, below which nothing can be read, and the end. */
+  lines: number;
+  /** Pages to scroll until the end is in view. */
+  pages: number;
+}
+
+const NEXT_IS_LAST: Rest = { lines: 1, pages: 1 };
+
+function useRestBelow(
   mark: { readonly current: HTMLElement | null },
   cue: { readonly current: HTMLElement | null },
   below: boolean,
-): number {
-  const [lines, setLines] = useState(1);
+): Rest {
+  const [rest, setRest] = useState(NEXT_IS_LAST);
   useLayoutEffect(() => {
     const scroller = scrollerOf(mark.current);
     // An undo has a plan in plain lines.
@@ -89,8 +102,11 @@ function useLinesBelow(
     const count = () => {
       if (!mark.current || !cue.current) return;
       const { top, height } = cue.current.getBoundingClientRect();
-      const gap = mark.current.getBoundingClientRect().bottom - (top + height / 2);
-      setLines(Math.max(1, Math.round(gap / parseFloat(getComputedStyle(text).lineHeight))));
+      const end = mark.current.getBoundingClientRect().bottom;
+      const hidden = (end - (top + height / 2)) / parseFloat(getComputedStyle(text).lineHeight);
+      const lines = Math.max(1, Math.round(hidden));
+      const pages = Math.max(1, Math.ceil((end - bottomOf(scroller)) / pageOf(scroller)));
+      setRest((before) => (before.lines === lines && before.pages === pages ? before : { lines, pages }));
     };
     count();
     const observer = new ResizeObserver(count);
@@ -101,7 +117,7 @@ function useLinesBelow(
       scroller.removeEventListener("scroll", count);
     };
   }, [below, mark, cue]);
-  return lines;
+  return below ? rest : NEXT_IS_LAST;
 }
 
 function bottomOf(element: Element | null): number {

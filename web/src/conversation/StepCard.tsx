@@ -6,7 +6,8 @@ import type { Outcome, Step, StepJob, StepKind } from "../state/item";
 import { SafeText } from "../text/Code";
 import { CopyButton } from "../text/CopyButton";
 import { editOf } from "../text/file-edit";
-import { changedLine, duration, hostCounts, originLabel, statusLabel, statusSign } from "../text/labels";
+import { hostCounts, resultLabel } from "../text/host-results";
+import { changedLine, duration, originLabel, statusLabel, statusSign } from "../text/labels";
 import { earlierLabel, lastLines } from "../text/last-lines";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
 import type { SessionId, Status } from "../wire";
@@ -274,6 +275,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   if (decided.state === "waiting" && !step.started && outcome?.status === "failed") said.push("not run");
   const origin = originLabel(step, nameOf);
   if (origin !== undefined) said.push(origin);
+  const hosts = outcome && hostCounts(outcome.hosts);
   const job = outcome?.status === "ok" || outcome?.status === "timeout" ? step.job : undefined;
   return (
     <footer className="status">
@@ -285,7 +287,8 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
       )}
       {outcome && outcome.status !== "rejected" && !job && (
         <span className={`badge ${outcome.status}`}>
-          <span aria-hidden="true">{statusSign(outcome.status)}</span> {statusLabel(outcome.status)}
+          <span aria-hidden="true">{statusSign(outcome.status)}</span>{" "}
+          {resultLabel(outcome.status, outcome.hosts)}
           {outcome.exitCode !== undefined && `, exit code ${outcome.exitCode}`}
         </span>
       )}
@@ -304,7 +307,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
       )}
       {outcome?.changed.length === 0 &&
         outcome.changes.map(({ path }) => <span key={path}>changed {neutralizeLine(path)}</span>)}
-      {outcome && outcome.hosts.length > 0 && <span>{hostCounts(outcome.hosts)}</span>}
+      {hosts && <span>{hosts}</span>}
       {said.map((text) => (
         <span key={text}>{text}</span>
       ))}

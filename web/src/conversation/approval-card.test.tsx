@@ -25,7 +25,8 @@ beforeEach(() => {
     "IntersectionObserver",
     class {
       constructor(private readonly tell: (entries: object[]) => void) {
-        view = (isIntersecting) => this.tell([{ isIntersecting, boundingClientRect: { bottom: 9 } }]);
+        view = (isIntersecting) =>
+          this.tell([{ isIntersecting, boundingClientRect: { bottom: 900, width: 1 } }]);
       }
       observe() {}
       disconnect() {}
@@ -151,7 +152,7 @@ test("no answer runs a command before its end has been in view", async () => {
   const card = await draw(proposed("bash", { command: "a" }, { command: "a", risk: "dangerous" }));
   const scroll = await vi.waitUntil(() => view);
   scroll(false);
-  const more = await vi.waitUntil(() => button("Read to the end"));
+  const more = await vi.waitUntil(() => button("Read on"));
   const body = card.querySelector(".card-body") as HTMLElement;
   const scrolled = vi.spyOn(body, "scrollBy").mockImplementation(() => undefined);
   more.click();
@@ -176,12 +177,64 @@ test("no answer runs a command before its end has been in view", async () => {
   expect(decide).toHaveBeenCalledWith("c", "allow");
 });
 
+const NOTE = { text: "It runs nginx.\nNot\u001b apache." };
+
+test.each<[string, object, string]>([
+  ["send_keys", { keys: "sudo reboot\r" }, "Press keys"],
+  ["remember", NOTE, "Save"],
+  ["write_file", { path: "f", content: "one\n" }, "Apply"],
+  ["edit_file", { path: "f", old_string: "a", new_string: "b" }, "Apply"],
+  ["mcp_deploy", { target: "web1" }, "Run"],
+  ["undo", { step: 1 }, "Undo"],
+])("a proposal of %s is allowed only after its end has been in view", async (tool, args, yes) => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const covers = { tool: { name: tool } };
+  const card = await draw(proposed(tool, args, { covers }));
+  const scroll = await vi.waitUntil(() => view, { timeout: 10_000 });
+  scroll(false);
+  await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
+  press(card, "Enter");
+  button("Allow for session")?.click();
+  expect([button(yes), decide.mock.calls]).toEqual([undefined, []]);
+  scroll(true);
+  await vi.waitUntil(() => button(yes)?.disabled === false, { timeout: 10_000 });
+  button(yes)?.click();
+  expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow");
+});
+
+test("the answer for a long proposal tells the number of pages that are left", async () => {
+  vi.stubGlobal(
+    "ResizeObserver",
+    class {
+      observe() {}
+      disconnect() {}
+    },
+  );
+  vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(148);
+  vi.spyOn(HTMLElement.prototype, "getBoundingClientRect").mockImplementation(function (this: Element) {
+    const bottom = this.className === "end-mark" ? 430 : 200;
+    return { top: 0, bottom, height: 56, width: 1 } as DOMRect;
+  });
+  await draw(proposed("bash", { command: "a" }, { command: "a" }));
+  const scroll = await vi.waitUntil(() => view, { timeout: 10_000 });
+  scroll(false);
+  await vi.waitUntil(() => button("Read on: 3 pages"), { timeout: 10_000 });
+});
+
+test("a note is asked for by its text, with its line breaks, and is shown once", async () => {
+  const card = await draw(proposed("remember", NOTE, { command: `remember(${JSON.stringify(NOTE.text)})` }));
+  expect(card.getAttribute("aria-label")).toBe("Save this note about web1?");
+  expect(card.querySelector("#review-what")?.textContent).toBe("It runs nginx.\nNot\\x1b apache.");
+  expect(card.textContent?.split("nginx")).toHaveLength(2);
+});
+
 /** Draws a card that has been read and had the focus for a while. */
 async function drawRead(risk: string): Promise<HTMLElement> {
   const card = await draw(proposed("bash", { command: "a" }, { command: "a", risk }));
-  const scroll = await vi.waitUntil(() => view);
+  const scroll = await vi.waitUntil(() => view, { timeout: 10_000 });
   scroll(true);
-  await vi.waitUntil(() => button("Run")?.disabled === false);
+  await vi.waitUntil(() => button("Run")?.disabled === false, { timeout: 10_000 });
   vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
   return card;
 }
@@ -346,7 +399,6 @@ test("an overwrite shows the change of the present file, and its whole text fold
   expect(card.querySelector(".diff > pre")?.textContent).toBe("  one- 2+ two");
   expect(card.querySelector(".diff > details")?.textContent).toBe("The whole new text+ one+ two");
   expect(card.querySelector(".effect")?.textContent).toBe(OVERWRITE);
-  await vi.waitUntil(() => button("Apply")?.disabled === false);
 });
 
 test("an overwrite whose change is cut is applied only after its end has been in view", async () => {
@@ -362,7 +414,7 @@ test("an overwrite whose change is cut is applied only after its end has been in
   const card = await draw({ ...written, preview: [OVERWRITE, "@@ -2 +2 @@", " one", "… 2 more lines"] });
   const scroll = await vi.waitUntil(() => (view === first ? undefined : view));
   scroll(false);
-  await vi.waitUntil(() => button("Read to the end"));
+  await vi.waitUntil(() => button("Read on"));
   expect(button("Apply")).toBeUndefined();
   expect(button("Allow for session")?.disabled).toBe(true);
   expect(card.querySelector(".diff")?.textContent).toContain(

@@ -3,7 +3,7 @@ import { createRoot } from "react-dom/client";
 import { expect, test, vi } from "vitest";
 import { MeContext } from "../app/me";
 import { SessionLink } from "../protocol/session-link";
-import { SessionStore } from "../state/session-store";
+import { SessionStore, type SessionView } from "../state/session-store";
 import * as storage from "../state/storage";
 import { emptyTranscript, fold } from "../state/transcript";
 import type { ServerMessage } from "../wire";
@@ -73,6 +73,51 @@ test.each([
     vi.unstubAllGlobals();
   },
 );
+
+async function textOf(view: Partial<SessionView>): Promise<string> {
+  const nothing = () => undefined;
+  vi.stubGlobal("fetch", () => new Promise(nothing));
+  const store = new SessionStore("s", new SessionLink("s"));
+  const whole = { ...store.snapshot(), caughtUp: true, ...view };
+  const root = createRoot(document.body);
+  root.render(
+    <Conversation
+      store={Object.assign(store, { snapshot: () => whole })}
+      commands={{ run: nothing, paste: nothing, buffer: () => "" }}
+      takesFocus={false}
+      focused={nothing}
+    />,
+  );
+  await vi.waitUntil(() => document.querySelector(".conversation"), { timeout: 10_000 });
+  const text = document.body.textContent ?? "";
+  root.unmount();
+  vi.unstubAllGlobals();
+  return text;
+}
+
+test("a deleted session offers no task", async () => {
+  const status = { kind: undefined, why: "the session was deleted", hint: "" };
+  const deleted = await textOf({ status: { ...status, state: "offline", final: true } });
+  expect(deleted).toContain("The session was deleted.");
+  expect(deleted).not.toContain("How full is the disk?");
+  const open = await textOf({ status: { ...status, state: "open", final: false } });
+  expect(open).toContain("How full is the disk?");
+});
+
+test("the activity line shows the characters of a command like its card", async () => {
+  const call = {
+    type: "tool.call",
+    sessionId: "s",
+    seq: 1,
+    toolCallId: "c",
+    name: "bash",
+    arguments: { command: "echo \u{1f468}\u200d\u{1f469}\nls\u200b" },
+    origin: "model",
+  };
+  const transcript = fold(emptyTranscript, [call as unknown as ServerMessage]);
+  const text = await textOf({ transcript: { ...transcript, phase: "running" } });
+  expect(text).toContain("running echo \u{1f468}\u200d\u{1f469} ls\\u{200b}");
+});
 
 test("the task list of an earlier turn is closed, and not shown if nothing is left to do", async () => {
   const tasks = (state: "done" | "pending") => [{ text: "copy", state }];

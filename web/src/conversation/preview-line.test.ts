@@ -9,6 +9,11 @@ test("a preview without a result says why, and nothing that the risk says alread
 });
 
 test("a line without a result is told from an effect", () => {
-  const lines = ["effect unknown (no host)", "`rm a`: effect unknown (no host)", "removes 3 files"];
-  expect(lines.map(previewLine).map(isUnknown)).toEqual([true, true, false]);
+  const lines = [
+    "effect unknown (no host)",
+    "`rm a`: effect unknown (no host)",
+    "effect: still checking",
+    "removes 3 files",
+  ];
+  expect(lines.map(previewLine).map(isUnknown)).toEqual([true, true, true, false]);
 });

@@ -1,8 +1,10 @@
 const UNKNOWN_EFFECT = "effect unknown";
+/** Line of an approval whose preview is still being computed. */
+const STILL_CHECKING = "effect: still checking";
 
-/** Returns true if the line, as `previewLine` returns it, names no effect, but only why there is none. */
+/** Returns true if the line, as `previewLine` returns it, names no effect, but only why there is none yet. */
 export function isUnknown(line: string): boolean {
-  return /(?:^|: )no preview \(/i.test(line);
+  return line === STILL_CHECKING || /(?:^|: )no preview \(/i.test(line);
 }
 
 /**

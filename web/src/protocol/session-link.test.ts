@@ -36,6 +36,7 @@ let opened: Played[];
 let reachable: number;
 let throughNow: boolean;
 let link: SessionLink;
+let world: LinkEnvironment;
 let heard: string[];
 const last = () => {
   const played = opened.at(-1);
@@ -49,7 +50,7 @@ function begin(kept: ConstructorParameters<typeof SessionLink>[1] = []): void {
     opened.push(played);
     return played;
   };
-  const world: LinkEnvironment = {
+  world = {
     socket: open("socket"),
     events: open("events"),
     canOpenSocket: async () => throughNow,
@@ -204,6 +205,18 @@ describe("a link", () => {
     expect(last().kind).toBe("socket");
   });
 
+  test("tries a socket again after half a minute at first, and then after five minutes", async () => {
+    await last().breaks({ worked: false, late: true });
+    last().greet(0);
+    const tried = vi.spyOn(world, "canOpenSocket");
+    await vi.advanceTimersByTimeAsync(36_000);
+    expect(tried).toHaveBeenCalledTimes(1);
+    await vi.advanceTimersByTimeAsync(290_000);
+    expect(tried).toHaveBeenCalledTimes(1);
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(tried).toHaveBeenCalledTimes(2);
+  });
+
   test("falls back after a single socket that times out", async () => {
     await last().breaks({ worked: false, late: true });
     expect(last().kind).toBe("events");
@@ -254,6 +267,44 @@ describe("a link", () => {
     expect(opened).toHaveLength(2);
     expect(last().resumeFrom).toBe(1);
     expect(heard).toEqual(["m1"]);
+  });
+});
+
+describe("the links of many tabs", () => {
+  let tabs: SessionLink[];
+  const streams = () => opened.filter(({ kind, closed }) => kind === "events" && !closed);
+  const states = () => tabs.map(({ status }) => status.state);
+
+  beforeEach(async () => {
+    link.close();
+    opened = [];
+    tabs = Array.from({ length: 8 }, (_, at) => new SessionLink(`s${at}`, [], world));
+    for (const tab of tabs) tab.open();
+    tabs[7]?.show();
+    await Promise.all(opened.map((socket) => socket.breaks({ worked: false, late: true })));
+  });
+  afterEach(() => {
+    for (const tab of tabs) tab.close();
+  });
+
+  test("leave connections to requests: two sessions are followed, the shown one among them", () => {
+    expect(streams()).toHaveLength(2);
+    for (const stream of streams()) stream.greet(0);
+    expect(states()).toEqual(["open", ...Array(6).fill("parked"), "open"]);
+    tabs[3]?.show();
+    expect(streams()).toHaveLength(2);
+    streams().at(-1)?.greet(0);
+    expect(states().map((state) => state === "open")).toEqual([0, 0, 0, 1, 0, 0, 0, 1].map(Boolean));
+    tabs[7]?.close();
+    expect(streams()).toHaveLength(2);
+  });
+
+  test("connect again once a socket opens", async () => {
+    for (const stream of streams()) stream.greet(0);
+    throughNow = true;
+    await vi.advanceTimersByTimeAsync(45_000);
+    expect(streams()).toHaveLength(0);
+    expect(opened.filter(({ kind, closed }) => kind === "socket" && !closed)).toHaveLength(8);
   });
 });
 

@@ -11,8 +11,8 @@ import { Sequencer } from "./sequencer";
 import type { Connection, ConnectionEnd, OpenConnection } from "./transport";
 import { canOpenWebSocket, openWebSocket } from "./websocket";
 
-/** Status of a connection. */
-export type LinkState = "connecting" | "open" | "offline";
+/** Status of a connection; a `parked` link has none, so that sessions in view can have theirs. */
+export type LinkState = "connecting" | "open" | "offline" | "parked";
 
 /** Connection of one session. */
 export interface Link {
@@ -59,8 +59,13 @@ const LOOK_MS = 5_000;
 const BACKOFF_MS = [250, 500, 1_000, 2_000, 4_000, 8_000, 15_000] as const;
 /** Consecutive WebSocket failures, while HTTP works, before the link falls back to SSE. */
 const SOCKET_FAILURES_MAX = 2;
-/** Time before a blocked WebSocket is tried again. */
-const BLOCKED_MS = 300_000;
+/** Times before a WebSocket that did not open is tried again, at first and then. */
+const BLOCKED_MS = [30_000, 300_000] as const;
+/**
+ * Maximum sessions that follow server-sent events. Over HTTP/1.1, browsers allow 6 connections to a server, and each
+ * stream takes one of them from the requests.
+ */
+const STREAMS_MAX = 2;
 
 /**
  * Missed events from which they are loaded as one stream before the WebSocket is used, because a browser handles each
@@ -68,8 +73,27 @@ const BLOCKED_MS = 300_000;
  */
 const STREAMED_EVENTS_MIN = 1_000;
 
-/** Time of the last WebSocket failure while HTTP worked; shared by all sessions of the page. */
-let socketBlockedAt = Number.NEGATIVE_INFINITY;
+/** The last WebSocket failure while HTTP worked, and the retries that failed; shared by all sessions of the page. */
+const block = { at: Number.NEGATIVE_INFINITY, retries: 0 };
+
+function blocksSockets(now: number): boolean {
+  return now - block.at < BLOCKED_MS[block.retries === 0 ? 0 : 1];
+}
+
+function socketFailed(now: number): void {
+  // Sessions that fail at the same time are one failure.
+  if (Number.isFinite(block.at) && !blocksSockets(now)) block.retries += 1;
+  block.at = now;
+}
+
+/** Forgets that WebSockets are blocked. */
+export function resetSocketBlock(): void {
+  block.at = Number.NEGATIVE_INFINITY;
+  block.retries = 0;
+}
+
+/** Open links of the page, the last shown first. */
+let links: readonly SessionLink[] = [];
 
 export class SessionLink implements Link {
   readonly id: SessionId;
@@ -108,6 +132,7 @@ export class SessionLink implements Link {
 
   /** Connects, and reconnects until `close`. */
   open(): void {
+    links = [...links, this];
     this.looking = setInterval(this.look, LOOK_MS);
     if (typeof window !== "undefined") {
       window.addEventListener("online", this.wake);
@@ -117,8 +142,16 @@ export class SessionLink implements Link {
     this.connect();
   }
 
+  /** Called when the session is shown, which then has a connection in any case. */
+  show(): void {
+    if (links[0] === this || !links.includes(this)) return;
+    links = [this, ...links.filter((link) => link !== this)];
+    for (const link of links) link.park();
+  }
+
   close(): void {
     this.closed = true;
+    links = links.filter((link) => link !== this);
     clearTimeout(this.retry);
     clearInterval(this.looking);
     if (typeof window !== "undefined") {
@@ -128,6 +161,7 @@ export class SessionLink implements Link {
     }
     this.connection?.close();
     this.connection = undefined;
+    for (const link of links) link.park();
   }
 
   send(message: ClientMessage): void {
@@ -171,15 +205,35 @@ export class SessionLink implements Link {
     this.connect();
   };
 
+  private get mayStream(): boolean {
+    // A message that is not delivered yet needs the stream, which shows if it is in the log.
+    return links.indexOf(this) < STREAMS_MAX || this.outbox.pending.length > 0;
+  }
+
+  /** Ends a stream that other sessions need more, or begins one again. */
+  private park(): void {
+    const { state } = this.status;
+    const follows = this.connection?.kind === "events" && !this.loading;
+    if (state === "parked" ? this.mayStream : follows && !this.mayStream) {
+      this.drop();
+      this.connect();
+    }
+  }
+
   private connect(): void {
     clearTimeout(this.retry);
     if (this.closed) return;
+    const blocked = blocksSockets(this.world.now());
+    if (blocked && !this.mayStream) {
+      this.loading = false;
+      this.become({ state: "parked", kind: undefined, why: "", hint: "", final: false });
+      return;
+    }
     this.number += 1;
     const number = this.number;
     this.heardAt = this.world.now();
     this.historyEnd = Number.POSITIVE_INFINITY;
     this.sequencer.reconnected();
-    const blocked = this.world.now() - socketBlockedAt < BLOCKED_MS;
     const open = blocked || this.loading ? this.world.events : this.world.socket;
     if (this.status.state !== "offline") this.become({ ...this.status, state: "connecting" });
     this.connection = open(this.id, this.sequencer.complete, {
@@ -298,7 +352,7 @@ export class SessionLink implements Link {
       // The server is reachable, but its WebSocket is not: something on the way blocks WebSockets. A proxy that
       // swallows WebSockets delays each attempt, so one failure is enough.
       this.socketFailures += ended.late ? SOCKET_FAILURES_MAX : 1;
-      if (this.socketFailures >= SOCKET_FAILURES_MAX) socketBlockedAt = this.world.now();
+      if (this.socketFailures >= SOCKET_FAILURES_MAX) socketFailed(this.world.now());
       this.connect();
       return;
     }
@@ -323,16 +377,16 @@ export class SessionLink implements Link {
     const now = this.world.now();
     const silent = this.connection?.kind === "socket" && now - this.heardAt >= SILENCE_MS;
     if (silent) this.begin();
-    else if (this.connection?.kind === "events" && now - socketBlockedAt >= BLOCKED_MS)
-      void this.tryWebSocket();
+    else if (this.connection?.kind === "events" && !blocksSockets(now)) void this.tryWebSocket();
+    else if (this.status.state === "parked" && !Number.isFinite(block.at)) this.connect();
   };
 
   /** The working stream is kept while a WebSocket is tried in parallel. */
   private async tryWebSocket(): Promise<void> {
     const number = this.number;
-    socketBlockedAt = this.world.now();
+    socketFailed(this.world.now());
     if (!(await this.world.canOpenSocket(this.id))) return;
-    socketBlockedAt = Number.NEGATIVE_INFINITY;
+    resetSocketBlock();
     if (!this.closed && number === this.number) this.begin();
   }
 
@@ -386,11 +440,6 @@ const page = Math.random().toString(36).slice(2, 10);
 export function newId(): string {
   ids += 1;
   return `page-${page}-${Date.now().toString(36)}-${ids}`;
-}
-
-/** Forgets that WebSockets are blocked; for tests. */
-export function resetSocketBlock(): void {
-  socketBlockedAt = Number.NEGATIVE_INFINITY;
 }
 
 const browserEnvironment: LinkEnvironment = {

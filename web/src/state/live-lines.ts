@@ -7,7 +7,7 @@ import type { HostEnd } from "./item";
  * session with several hosts, it begins with the name of one.
  */
 export function isProgress(text: string): boolean {
-  return /^(.+: )?(saving the state of|restoring|comparing) files( on .+)? …$/.test(text);
+  return /^(.+: )?(saving the state of|restoring|comparing) files( on .+)?…$/.test(text);
 }
 
 /** Returns true if the notice says that a request failed and is tried again; see `retrying` in sysop-core. */

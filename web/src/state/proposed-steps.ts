@@ -19,8 +19,9 @@ export function proposedSteps(transcript: Transcript): Step[] {
     if (item.kind !== "step") continue;
     const isOther = (step: Step) => !isSameCall(step, item);
     const denied = item.outcome?.status === "rejected" && item.outcome.output.startsWith(READ_ONLY_REFUSAL);
-    if (item.started && item.origin !== "model") steps = steps.filter(isOther);
-    else if (denied && steps.length < STEPS_MAX && steps.every(isOther)) steps.push(item);
+    if (item.origin !== "model") {
+      if (item.started && item.decided.state !== "rejected") steps = steps.filter(isOther);
+    } else if (denied && steps.length < STEPS_MAX && steps.every(isOther)) steps.push(item);
   }
   return steps;
 }

@@ -1,6 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
 import type { SessionRow } from "../protocol/api";
-import { openTitle, SessionList, waitingSessions } from "./session-list";
+import type { LinkState } from "../protocol/session-link";
+import { openTitle, parkedState, SessionList, waitingSessions } from "./session-list";
 import type { SessionStore, SessionView } from "./session-store";
 import { emptyTranscript } from "./transcript";
 
@@ -14,12 +15,13 @@ const list = (...rows: SessionRow[]) => ({ rows, problem: undefined });
 function open(
   id: string,
   prompts: string[],
-  more: { asks?: boolean; caughtUp?: boolean } = {},
+  more: { asks?: boolean; caughtUp?: boolean; state?: LinkState } = {},
 ): SessionStore {
-  const { asks = false, caughtUp = true } = more;
+  const { asks = false, caughtUp = true, state = "open" } = more;
   const items = prompts.map((text, at) => ({ kind: "prompt", id: `prompt-${at}`, text }));
   const transcript = { ...emptyTranscript, items, questions: asks ? [{ id: "q" }] : [] };
-  return { id, snapshot: () => ({ transcript, caughtUp }) as unknown as SessionView } as SessionStore;
+  const view = { transcript, caughtUp, status: { state } } as unknown as SessionView;
+  return { id, snapshot: () => view } as SessionStore;
 }
 
 test("the list is asked for every ten seconds, and once a minute while the page is hidden", async () => {
@@ -88,4 +90,11 @@ test("the newest sessions are requested, and all of them while the list is shown
   end();
   await sessions.refresh();
   expect(asked).toEqual(["100", "1000", "100"]);
+});
+
+test("the list tells the state of an open session without a connection", () => {
+  const rows = list(row("a", { state: "waiting", title: "A" }), row("b", { state: "waiting" }));
+  const [parked, connected] = [open("a", [], { state: "parked" }), open("b", [])];
+  expect(waitingSessions(rows, [parked, connected])).toEqual([{ id: "a", title: "A" }]);
+  expect([parked, connected].map((store) => parkedState(rows, store))).toEqual(["waiting", undefined]);
 });

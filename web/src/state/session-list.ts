@@ -2,7 +2,7 @@
 import { listSessions, type SessionRow } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
 import { oneLine } from "../text/neutralize";
-import type { SessionId } from "../wire";
+import type { SessionId, SessionState } from "../wire";
 import type { SessionStore, SessionView } from "./session-store";
 import { pendingApproval } from "./transcript";
 
@@ -114,9 +114,18 @@ export function openTitle({ rows }: ListView, store: SessionStore): string {
   return first?.kind === "prompt" ? titleOf({ title: first.text }) : UNTITLED;
 }
 
-/** Sessions that wait, in the order of the list. The state of an open session comes from its own connection. */
+/** State of an open session without a connection, which the list tells as of its last request. */
+export function parkedState({ rows }: ListView, { id, snapshot }: SessionStore): SessionState | undefined {
+  if (snapshot().status.state !== "parked") return undefined;
+  return rows?.find(({ sessionId }) => sessionId === id)?.state;
+}
+
+/** Sessions that wait, in the order of the list. The state of a connected session comes from its own connection. */
 export function waitingSessions(list: ListView, open: readonly SessionStore[]): WaitingSession[] {
-  const live = open.filter((store) => store.snapshot().caughtUp);
+  const live = open.filter((store) => {
+    const { caughtUp, status } = store.snapshot();
+    return caughtUp && status.state !== "parked";
+  });
   const liveIds = new Set(live.map(({ id }) => id));
   const here = live.filter((store) => isWaiting(store.snapshot()));
   const rows = (list.rows ?? []).filter(({ sessionId, state }) =>

@@ -98,6 +98,22 @@ describe("an answer to a proposal", () => {
   });
 });
 
+test("the user who controls the terminal is forgotten with the connection, and with the shell", async () => {
+  const holder = () => store.snapshot().transcript.holder;
+  greet(0);
+  tell({ type: "terminal.control", sessionId, holder: "ada" });
+  await settle();
+  expect(holder()).toBe("ada");
+  hooks.ended({ worked: true });
+  await settle();
+  expect(holder()).toBeUndefined();
+  greet(0);
+  tell({ type: "terminal.control", sessionId, holder: "ada" });
+  tell({ type: "terminal.output", sessionId, ended: "the shell exited with 0" });
+  await settle();
+  expect(holder()).toBeUndefined();
+});
+
 test("the message of a refused rejection returns to the draft", async () => {
   const drafts: string[] = [];
   store.onDraft((text) => drafts.push(text));

@@ -150,6 +150,8 @@ export class SessionStore {
       storage.savePending(id, link.pending);
       // An answer may have been lost with its connection, so open requests can be answered again.
       const lost = this.view.status.state === "open" && link.status.state !== "open";
+      // Nobody tells this page when a user stops to control the terminal.
+      if (lost) this.take({ type: "terminal.control", sessionId: id });
       const answered = lost ? new Map<string, DecisionKind>() : this.view.answered;
       // The banner of a closed connection says all that its last errors said.
       const troubles = link.status.final ? [] : this.view.troubles;
@@ -502,7 +504,7 @@ export class SessionStore {
   }
 
   private take(message: ServerMessage): void {
-    if (message.type === "terminal.output") return; // the terminal's own business
+    if (message.type === "terminal.output" && message.ended === undefined) return; // the terminal's own business
     if (message.type === "error" && message.seq === undefined) this.refused(message);
     if (message.type === "session.created" && message.seq === undefined)
       this.historyEnd = message.lastSeq ?? 0;

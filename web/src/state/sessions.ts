@@ -90,6 +90,7 @@ export class Sessions {
 
   private become(tabs: Tabs): void {
     this.tabs = tabs;
+    tabs.active?.link.show();
     storage.saveOpenTabs(tabs.open.map(({ id }) => id));
     const hash = tabs.active ? hashOf(tabs.active) : "";
     if (location.hash !== hash) history.replaceState(VISITED, "", hash || location.pathname);

@@ -161,6 +161,24 @@ describe("a turn", () => {
     ]);
   });
 
+  test("shows the retries of replies that break off as one notice", () => {
+    const breaks = (attempt: number) => [
+      live("assistant.delta", { content: "half" }),
+      live("notice", { content: `retrying in 1 s, attempt ${attempt} of 5: the connection broke` }),
+      live("assistant.restarted", {}),
+    ];
+    const { items } = fold(emptyTranscript, [
+      ...log(opening, prompt("x", 1), step(1, 1)),
+      ...breaks(2),
+      ...breaks(3),
+      live("assistant.delta", { content: "whole" }),
+    ]);
+    expect(items.slice(1)).toMatchObject([
+      { kind: "notice", text: "retrying in 1 s, attempt 3 of 5: the connection broke" },
+      { kind: "answer", text: "whole" },
+    ]);
+  });
+
   test("shows no card for a task list, which is shown by itself", () => {
     const messages = log(first, prompt("check the disk", 1), step(1, 1), ends("c9", "todo", "0 of 1 done"));
     expect(kinds(fold(emptyTranscript, messages))).toEqual(["prompt"]);
@@ -649,6 +667,16 @@ describe("the plan of a read-only session", () => {
     expect(commands(prompt("something else", 2))).toEqual([]);
   });
 
+  test("a denied call that a user typed is shown as refused", () => {
+    const typed = { ...starts("d1", "run_command", touch("one")), origin: "typed" };
+    const direct = [state("running", 2, 0, { event: "turn_started" }), typed];
+    const ended = ends("d1", "run_command", refusal, "rejected");
+    const after = fold(emptyTranscript, log(...denied, ...direct, ended, done(2)));
+    const step = after.items.find((item): item is Step => item.kind === "step" && item.id.includes("d1"));
+    expect(step).toMatchObject({ command: "touch one", decided: { state: "rejected" } });
+    expect(proposedSteps(after).map(({ command }) => command)).toEqual(["touch one", "touch two"]);
+  });
+
   test("does not list calls that a person refused", () => {
     expect(commands(ends("c1", "run_command", "the person refused this", "rejected"))).toEqual(["touch two"]);
   });
@@ -698,19 +726,19 @@ test("a notice of work around a command ends with the command's first output, or
     fold(emptyTranscript, [...begun, run, ...messages]).items.flatMap((item) =>
       item.kind === "notice" ? [item.text] : [],
     );
-  const saving = live("notice", { content: "saving the state of files on web1 …" });
-  const comparing = live("notice", { content: "comparing files …" });
+  const saving = live("notice", { content: "saving the state of files on web1…" });
+  const comparing = live("notice", { content: "comparing files…" });
   const output = live("tool.output", { toolCallId: "c1", content: "line\n" });
   const end = { ...ends("c1", "run_command", ""), sessionId, seq: 6 } as ServerMessage;
-  expect(notices(saving)).toEqual(["saving the state of files on web1 …"]);
+  expect(notices(saving)).toEqual(["saving the state of files on web1…"]);
   expect(notices(saving, output)).toEqual([]);
-  expect(notices(saving, output, comparing)).toEqual(["comparing files …"]);
-  expect(notices(saving, comparing)).toEqual(["comparing files …"]);
+  expect(notices(saving, output, comparing)).toEqual(["comparing files…"]);
+  expect(notices(saving, comparing)).toEqual(["comparing files…"]);
   expect(notices(saving, output, comparing, end)).toEqual([]);
   expect(notices(live("notice", { content: "unrelated …" }), output, end)).toEqual(["unrelated …"]);
   const ofHost = (name: string) =>
-    live("notice", { content: `${name}: saving the state of files on ${name} …` });
-  expect(notices(ofHost("web1"), ofHost("web2"))).toEqual(["web2: saving the state of files on web2 …"]);
+    live("notice", { content: `${name}: saving the state of files on ${name}…` });
+  expect(notices(ofHost("web1"), ofHost("web2"))).toEqual(["web2: saving the state of files on web2…"]);
   expect(notices(ofHost("web1"), end)).toEqual([]);
 });
 

@@ -279,6 +279,9 @@ class TranscriptBuilder {
       case "terminal.control":
         next.holder = message.holder;
         return;
+      case "terminal.output":
+        if (message.ended !== undefined) next.holder = undefined;
+        return;
       case "terminal.typed":
         return this.notice(message.seq, { text: typedLabel(message.typed), weight: "note", by: message.by });
       case "todo":
@@ -621,6 +624,9 @@ class TranscriptBuilder {
     };
     const refused =
       status === "rejected" ? ({ state: "rejected", by: undefined, reason: "" } as const) : undefined;
+    // A call that no model proposed has a start even if it was denied.
+    const isUnasked = ({ origin, decided }: Step) =>
+      origin !== "model" && decided.state === "allowed" && decided.by === undefined;
     const known = this.change(call, (step) => ({
       ...step,
       tail: "",
@@ -628,7 +634,7 @@ class TranscriptBuilder {
       skippedLines: 0,
       missedOutput: false,
       outcome,
-      decided: step.decided.state === "waiting" ? (refused ?? step.decided) : step.decided,
+      decided: step.decided.state === "waiting" || isUnasked(step) ? (refused ?? step.decided) : step.decided,
     }));
     if (!known) {
       const step = this.stepOf(call, name, wanted?.arguments);
@@ -750,9 +756,11 @@ class TranscriptBuilder {
 
   private liveNotice(text: string): void {
     if (isProgress(text)) this.endProgress();
-    const last = this.items.at(-1);
+    // The text of a reply that broke off is removed after its notice.
+    const at = this.items.findLastIndex((item) => !isStreaming(item));
+    const last = this.items[at];
     if (last?.kind === "notice" && last.id.startsWith("live-") && isRetrying(last.text) && isRetrying(text)) {
-      this.items[this.items.length - 1] = { ...last, text };
+      this.items[at] = { ...last, text };
       return;
     }
     this.next.liveNotices += 1;
@@ -851,6 +859,10 @@ class TranscriptBuilder {
     }
     return -1;
   }
+}
+
+function isStreaming(item: Item): boolean {
+  return (item.kind === "answer" || item.kind === "reasoning") && item.state === "streaming";
 }
 
 function lineEnds(text: string): number {

@@ -16,7 +16,7 @@ const TOUCH = "(pointer: coarse), (max-width: 760px)";
 const DISCONNECTED: TerminalStatus = { connected: false };
 
 export function TerminalPane(props: TerminalPaneProps) {
-  const { link, theme, fontSize, onSelectionToModel, onLeave, ref } = props;
+  const { link, theme, fontSize, holder, onSelectionToModel, onLeave, ref } = props;
   const place = useRef<HTMLDivElement>(null);
   const bar = useRef<HTMLElement>(null);
   const [attached, setAttached] = useState<TerminalSession>();
@@ -73,7 +73,7 @@ export function TerminalPane(props: TerminalPaneProps) {
     [attached],
   );
 
-  const { asking, ended, holder, problem, unopened, selection, hint, connected, ctrl } = terminalStatus;
+  const { asking, ended, restarted, problem, unopened, selection, hint, connected, ctrl } = terminalStatus;
   const close = () => {
     setSearching(false);
     attached?.focus();
@@ -111,6 +111,11 @@ export function TerminalPane(props: TerminalPaneProps) {
         </div>
       )}
       {asking && <ConfirmInput asking={asking} />}
+      {connected && restarted && (
+        <p className="terminal-notice" role="status">
+          The server restarted. This is a new shell; programs in the old one have ended.
+        </p>
+      )}
       <footer className="terminal-bar" ref={bar}>
         <span className="terminal-state" role="status">
           {!connected && <span className="terminal-off">offline: input disabled</span>}

@@ -5,6 +5,7 @@ import type { ServerMessage } from "../wire";
 import { FlowControl } from "./flow-control";
 import { keysFor, prepareInput, type TerminalText } from "./paste";
 import { makeScreen, SCROLLBACK_ROWS, type TerminalScreen, type Theme, textOf } from "./screen";
+import { ShellWatch } from "./shell-watch";
 
 /** Delay, in milliseconds, before a size change is sent to the terminal. */
 const SETTLED_MS = 120;
@@ -28,8 +29,8 @@ export interface TerminalStatus {
   problem?: string;
   /** True if nobody has opened the terminal, which a user who only watches cannot do. */
   unopened?: boolean;
-  /** User who controls the terminal while the agent waits. */
-  holder?: string;
+  /** True if the shell on the screen replaced one that ended with the server. */
+  restarted?: boolean;
   /** True if text is selected. */
   selection?: boolean;
   hint?: string;
@@ -51,6 +52,8 @@ export class TerminalSession {
   private connected = false;
   private settling: ReturnType<typeof setTimeout> | undefined;
   private ended = false;
+  private readonly shells = new ShellWatch();
+  private tellsRestart = false;
   private ctrl = false;
 
   constructor(
@@ -157,14 +160,13 @@ export class TerminalSession {
     const open = state === "open";
     if (open === this.connected) return;
     this.connected = open;
-    this.show({ connected: open, problem: undefined, unopened: false, holder: undefined });
+    this.show({ connected: open, problem: undefined, unopened: false });
     if (open) this.flow.connected();
     else this.flow.lost();
   }
 
   private onMessage(message: ServerMessage): void {
     if (message.type === "terminal.output") this.onOutput(message);
-    else if (message.type === "terminal.control") this.show({ holder: message.holder });
     else if (message.type === "error") this.onError(message);
   }
 
@@ -175,9 +177,13 @@ export class TerminalSession {
     if (isRefused && this.flow.waitsForSnapshot) this.show({ unopened: true });
   }
 
-  private onOutput({ data = "", reset = false, cols, rows, ended }: Output): void {
+  private onOutput({ data = "", reset = false, cols, rows, ended, instance }: Output): void {
     if (!this.flow.takes(reset)) return;
     const { term } = this.screen;
+    if (instance !== undefined && this.shells.attached(instance)) {
+      this.tellsRestart = true;
+      this.show({ restarted: true });
+    }
     if (reset) this.show({ ended: undefined, problem: undefined, unopened: false });
     if (reset) this.ended = false;
     if (cols && rows && (cols !== term.cols || rows !== term.rows)) {
@@ -190,7 +196,8 @@ export class TerminalSession {
     if (data || reset) this.flow.push(reset ? AFRESH + data : data);
     if (ended !== undefined) {
       this.ended = true;
-      this.show({ ended, holder: undefined });
+      this.shells.ended();
+      this.show({ ended });
     }
   }
 
@@ -231,6 +238,8 @@ export class TerminalSession {
       if (data === "\r") this.again();
       return;
     }
+    if (this.tellsRestart) this.show({ restarted: false });
+    this.tellsRestart = false;
     this.link.send({ type: "terminal.input", data });
   }
 

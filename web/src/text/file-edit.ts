@@ -1,4 +1,4 @@
-/** The edit that a call of a file tool requests. */
+/** The text that a call of a file tool, or of the tool for notes, would write. */
 
 /** Edit requested from a file tool. */
 export interface FileEdit {
@@ -23,4 +23,10 @@ export function editOf(tool: string, args: unknown): FileEdit | undefined {
 /** Returns true if the diff of an edit shows this argument of the call. Other arguments must be shown separately. */
 export function showsArgument(name: string): boolean {
   return ["path", "old_string", "new_string", "content"].includes(name);
+}
+
+/** Returns the note that a call of `remember` would save, if its arguments are complete. */
+export function noteOf(tool: string, args: unknown): string | undefined {
+  const { text } = (args ?? {}) as { text?: unknown };
+  return tool === "remember" && typeof text === "string" ? text : undefined;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Status } from "../wire";
+import type { StepKind } from "../state/item";
 import {
   approvalWords,
   boundsLabel,
@@ -7,17 +7,16 @@ import {
   type CodePhrase,
   callSummary,
   changedLine,
-  coversShown,
   elapsed,
   expiryLabel,
   foldNames,
-  hostCounts,
   plainExcerpt,
   progressLabel,
   shortTime,
   typedLabel,
   undoneWhat,
 } from "./labels";
+import { coversShown } from "./session-scope";
 
 test("a countdown is written as in the other front ends", () => {
   const times = [0, 1, 119_000, 119_001, 3_600_000, 3_601_000].map(shortTime);
@@ -39,14 +38,20 @@ test("a budget names the limits that are set, as in the other front ends", () =>
 
 test("a change of a file is applied, and a command is run", () => {
   const edit = { path: "a", old_string: "x", new_string: "y" };
-  expect(approvalWords({ tool: "edit_file", arguments: edit })).toEqual({
-    question: "Apply this change",
-    yes: "Apply",
+  const words = (tool: string, args: object, cardKind: StepKind = "tool") =>
+    approvalWords({ tool, arguments: args, cardKind }, "web1");
+  expect(words("edit_file", edit)).toEqual({ question: "Apply this change", yes: "Apply" });
+  expect(words("write_file", { path: "a", content: "" }).yes).toBe("Apply");
+  expect(words("bash", { command: "ls" }, "command").yes).toBe("Run");
+  expect(words("send_keys", { keys: "C-c" }, "send_keys")).toEqual({
+    question: "Press these keys",
+    yes: "Press keys",
   });
-  const write = { tool: "write_file", arguments: { path: "a", content: "" } };
-  expect(approvalWords(write).yes).toBe("Apply");
-  expect(approvalWords({ tool: "bash", arguments: { command: "ls" } }).yes).toBe("Run");
-  const undo = (args: object) => approvalWords({ tool: "undo", arguments: args });
+  expect(words("remember", { text: "It runs nginx." })).toEqual({
+    question: "Save this note about web1",
+    yes: "Save",
+  });
+  const undo = (args: object) => words("undo", args);
   expect(undo({ step: 1 })).toEqual({ question: "Undo call 1", yes: "Undo" });
   expect(undo({ step: 1, undoes: "rm -r x\nls" }).question).toBe("Undo rm -r x\\nls");
   expect(undo({ changes: [{ path: "a" }] }).question).toBe("Undo the last file change: a");
@@ -156,15 +161,6 @@ test("consecutive hosts become ranges, as in the core", () => {
   ] as const) {
     expect(foldNames(names)).toBe(short);
   }
-});
-
-test("the results on several hosts are counted, the failures first", () => {
-  const host = (name: string, status: Status) => ({ host: name, status, duration_ms: 10, group: 0 });
-  const ok = ["app01", "app02", "app03"].map((name) => host(name, "ok"));
-  expect(hostCounts([...ok, host("db1", "failed")])).toBe("✗ 1 host, ✓ 3 hosts");
-  expect(hostCounts([host("a", "rejected"), host("b", "timeout"), host("c", "ok")])).toBe(
-    "■ 1 host not run, ✗ 1 host timed out, ✓ 1 host",
-  );
 });
 
 test("an excerpt has no signs of tables and code, but the pipes of commands", () => {

@@ -5,7 +5,6 @@ import type {
   AutoLeft,
   Budget,
   BudgetLimits,
-  Grant,
   HostOutcome,
   Mode,
   PauseReason,
@@ -16,7 +15,7 @@ import type {
   TokenCounts,
   TypedInput,
 } from "../wire";
-import { editOf } from "./file-edit";
+import { editOf, noteOf } from "./file-edit";
 import { neutralizeLine } from "./neutralize";
 
 export function duration(milliseconds: number): string {
@@ -183,7 +182,8 @@ function changePhrase(group: ChangeGroup): string {
   return `${changeText(group)}${onHosts(group.hosts)}`;
 }
 
-function changeText({ kind, name, how }: SystemChange): string {
+function changeText({ kind, name, how: word }: SystemChange): string {
+  const how = word === "created empty" ? "created (empty)" : word;
   switch (kind) {
     case "unit":
       return `unit ${name} ${how}`;
@@ -200,11 +200,6 @@ function changeText({ kind, name, how }: SystemChange): string {
   }
 }
 
-/** Returns true for classes that always ask, which nothing can allow more than once. */
-export function asksAlways(risk: string | undefined): boolean {
-  return risk === "reads_secret" || risk === "dangerous" || risk === "lockout";
-}
-
 /** A phrase around a command, which is shown as code. */
 export interface CodePhrase {
   before: string;
@@ -212,36 +207,8 @@ export interface CodePhrase {
   after: string;
 }
 
-/** Scope of "for this session". */
-export function covers(grant: Grant): CodePhrase {
-  const here = "in this directory";
-  const phrase = (before: string, code: string, after: string): CodePhrase => ({
-    before,
-    code: neutralizeLine(code),
-    after,
-  });
-  if ("exact" in grant) return phrase("exactly", grant.exact.command, here);
-  if ("program" in grant) {
-    const { program, subcommand } = grant.program;
-    return subcommand
-      ? phrase("any simple", `${program} ${subcommand} …`, "run in this directory")
-      : phrase("any simple", `${program} …`, "that stays below this directory");
-  }
-  if ("tool" in grant) return phrase("any call of", grant.tool.name, "here, except on protected files");
-  return phrase("as described by the server", "", "");
-}
-
 /** Maximum characters of a command that the scope of a proposal repeats. */
-const REPEATED_CHARS_MAX = 80;
-
-/** Scope of "for this session" on a card that shows the command, so that a long one need not be repeated. */
-export function coversShown(grant: Grant, shown: string): CodePhrase {
-  const repeats = "exact" in grant && grant.exact.command === shown;
-  const long = shown.length > REPEATED_CHARS_MAX || shown.includes("\n");
-  return repeats && long
-    ? { before: "this exact command in this directory", code: "", after: "" }
-    : covers(grant);
-}
+export const REPEATED_CHARS_MAX = 80;
 
 export function statusLabel(status: Status): string {
   switch (status) {
@@ -360,20 +327,6 @@ export function shortHostLabel(host: string): string {
   return names.length === 1 ? neutralizeLine(host) : `${names.length} hosts`;
 }
 
-/** Returns the number of hosts per result of a call on several hosts, the failures first: `✗ 1 host, ✓ 3 hosts`. */
-export function hostCounts(hosts: readonly HostOutcome[]): string {
-  const counts = new Map<Status, number>();
-  for (const { status } of hosts) counts.set(status, (counts.get(status) ?? 0) + 1);
-  return [...counts]
-    .sort(([one], [other]) => Number(one === "ok") - Number(other === "ok"))
-    .map(([status, count]) => {
-      const word = status === "rejected" ? " not run" : ` ${statusLabel(status)}`;
-      const told = status === "ok" || status === "failed" ? "" : word;
-      return `${statusSign(status)} ${count} ${count === 1 ? "host" : "hosts"}${told}`;
-    })
-    .join(", ");
-}
-
 /** Matches text of Markdown tables: a rule, or the beginning or end of a row. */
 const TABLE = /\|\s*:?-{2,}|^\s*\||\|\s+\||\|\s*$/;
 
@@ -459,14 +412,18 @@ export function undoneWhat(args: unknown): CodePhrase {
 }
 
 /** Question and answer of a proposal: a file tool applies a change, an undo undoes one, everything else is run. */
-export function approvalWords({ tool, arguments: args }: Pick<Step, "tool" | "arguments">): {
-  question: string;
-  yes: string;
-} {
+export function approvalWords(
+  { tool, arguments: args, cardKind }: Pick<Step, "tool" | "arguments" | "cardKind">,
+  host: string,
+): { question: string; yes: string } {
   if (tool === "undo") {
     const { before, code } = undoneWhat(args);
     return { question: `Undo ${code || before}`, yes: "Undo" };
   }
+  if (noteOf(tool, args) !== undefined) {
+    return { question: `Save this note about ${hostLabel(host)}`, yes: "Save" };
+  }
+  if (cardKind === "send_keys") return { question: "Press these keys", yes: "Press keys" };
   return editOf(tool, args)
     ? { question: "Apply this change", yes: "Apply" }
     : { question: "Approve this command", yes: "Run" };

@@ -97,7 +97,7 @@ fn notes(changelog: &str) -> Result<String> {
     let heading = if heading.starts_with("[Unreleased]") {
         VERSION.to_owned()
     } else {
-        heading.replace(['[', ']'], "")
+        heading.replace(['[', ']'], "").trim_end_matches(" - unreleased").to_owned()
     };
     Ok(format!("# sysop {heading}\n\n{}\n", text.trim()))
 }
@@ -200,6 +200,8 @@ mod tests {
         assert_eq!(notes(text).unwrap(), format!("# sysop {VERSION}\n\n### Added\n- x\n"));
         let released = "# Changelog\n\n## [0.2.0] - 2026-01-01\n- z\n";
         assert_eq!(notes(released).unwrap(), "# sysop 0.2.0 - 2026-01-01\n\n- z\n");
+        let first = "# Changelog\n\n## [0.1.0] - unreleased\n- a\n";
+        assert_eq!(notes(first).unwrap(), "# sysop 0.1.0\n\n- a\n");
         assert!(notes("# Changelog\n").is_err());
     }
 }

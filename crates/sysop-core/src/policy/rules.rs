@@ -119,6 +119,14 @@ impl Rule {
         Self::for_command(command, &Survey::elsewhere(CommandContext { host, ..CommandContext::bash() }))
     }
 
+    /// Returns true if no rule covers the command only because it runs a file that is not analyzed.
+    pub fn lacks_analysis_of_file(command: &str) -> bool {
+        let mut analysis = analyze(command, &Survey::elsewhere(CommandContext::bash()));
+        let targets = analysis.targets.len();
+        analysis.targets.retain(|target| target.access != Access::Run);
+        analysis.targets.len() < targets && analysis.invocations.len() == 1 && is_plain(command, &analysis)
+    }
+
     /// Formats the rule as an entry of a config file.
     pub fn to_toml(&self) -> String {
         let quote = |text: &str| format!("{}", serde_json::Value::from(text)); // every JSON string is a TOML string

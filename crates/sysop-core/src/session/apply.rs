@@ -22,6 +22,7 @@ use crate::message::{CallEnd, FailureKind, Message, Reply, ToolCall, ToolProtoco
 use crate::model_limits::CONTEXT_WINDOW_MIN;
 use crate::outcome::{ChangeKind, Outcome, Status};
 use crate::policy::{ApprovalMode, Grant, ScopedGrant};
+use crate::preview;
 use crate::tool::ToolEffect;
 use crate::undo::UNDO_TOOL;
 
@@ -59,13 +60,11 @@ impl Session {
             }
             Event::StepStarted { step } => self.apply_step_started(step),
             Event::Replied { reply, .. } => self.apply_replied(reply),
-            Event::ModelFailed { failure, .. } => {
-                self.apply_overflow(failure.kind);
-                self.state.phase = Phase::BetweenSteps;
-            }
+            Event::ModelFailed { failure, .. } => self.apply_model_failed(failure.kind),
             Event::Compacted { keep } => (state.keep, state.phase) = (keep, Phase::BetweenSteps),
-            Event::ApprovalAsked { call, risk, covers, scope, guarded, terms, .. } => {
-                let asked = PendingApproval { risk, covers, scope, guarded, terms };
+            Event::ApprovalAsked { call, risk, covers, scope, guarded, terms, preview, .. } => {
+                let is_effect_pending = preview == [preview::STILL_CHECKING];
+                let asked = PendingApproval { risk, covers, scope, guarded, terms, is_effect_pending };
                 self.begin(CurrentCall::AwaitingApproval { call, asked });
             }
             Event::ApprovalGiven { call, by, person, .. } => state.add_approver(&call, by, person),
@@ -108,9 +107,11 @@ impl Session {
             }
             Event::GuardArmed { call, host, seconds } => state.arm_guard(ArmedGuard { call, host, seconds }),
             Event::GuardEnded { call, host, .. } => state.end_guard(&call, &host),
-            // For users and the log only: typed keys show up on the terminal, an undo is reported by the
-            // outcome of its own call, and a preview has no influence on the decision.
-            Event::TerminalInput { .. } | Event::Undone { .. } | Event::ApprovalPreviewed { .. } => {}
+            // A preview has no influence on the decision.
+            Event::ApprovalPreviewed { call, .. } => state.end_preview(&call),
+            // For users and the log only: typed keys show up on the terminal, and an undo is reported by the
+            // outcome of its own call.
+            Event::TerminalInput { .. } | Event::Undone { .. } => {}
             Event::HistoryCleared => self.apply_history_cleared(),
             Event::TurnEnded { reason, active_ms, .. } => self.apply_turn_ended(reason, active_ms),
         }
@@ -154,6 +155,11 @@ impl Session {
         state.counted_tokens = None;
         state.compaction = Some(compaction);
         self.tools = OnceLock::new(); // `read_output` is on offer from now on
+    }
+
+    fn apply_model_failed(&mut self, kind: FailureKind) {
+        self.apply_overflow(kind);
+        self.state.phase = Phase::BetweenSteps;
     }
 
     /// Learns from a rejected prompt that the model's window is smaller than assumed.

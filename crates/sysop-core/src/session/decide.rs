@@ -15,8 +15,8 @@ use crate::message::ToolCall;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
-    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for, reading_needs_no_approval,
-    refusal_for_people,
+    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for, named_rule,
+    reading_needs_no_approval, refusal_for_people,
 };
 use crate::tool::{ToolEffect, ToolSpec};
 use crate::undo::UNDO_TOOL;
@@ -192,7 +192,6 @@ impl Session {
     /// Runs a surveyed call, asks for approval, or denies the call.
     fn decide(&mut self, out: &mut Output, pending: PendingSurvey, survey: &Survey, hooks: HookAnswer) {
         let PendingSurvey { call, origin, place, shell, allowed, .. } = pending;
-        let id = call.id.clone();
         if place != self.location(&call) || shell != self.shell_fence(origin) {
             return self.start_survey(out, call, origin, allowed); // the tool or its shell changed in the meantime
         }
@@ -200,13 +199,13 @@ impl Session {
             .denial_reason(&call, survey)
             .filter(|_| origin == Origin::User || (allowed.is_some() && survey.unreachable.is_none()))
         {
-            return self.finish(out, id, Outcome::new(Status::Rejected, why));
+            return self.deny(out, call, origin, allowed.as_ref(), why);
         }
         if let Some(why) = &survey.unreachable {
             return self.fail_unstarted(out, call, origin, Outcome::unreachable(why.clone()));
         }
         if let Some(why) = hook_refusal(&hooks).or_else(|| guard_refusal(&call, survey)) {
-            return self.finish(out, id, Outcome::new(Status::Rejected, why));
+            return self.deny(out, call, origin, allowed.as_ref(), why);
         }
         if call.name == UNDO_TOOL && !self.review_undo(out, &call, survey, allowed.as_ref()) {
             return;
@@ -221,7 +220,7 @@ impl Session {
         let tools = Arc::clone(self.offered_tools());
         let (review, scope) = match tools.check(&call) {
             Ok((spec, inner)) => (CallReview::new(self, spec, &inner, survey), GrantScope::of(spec, survey)),
-            Err(error) => return self.finish(out, id, Outcome::failed(error)),
+            Err(error) => return self.finish(out, call.id, Outcome::failed(error)),
         };
         let CallReview { assessment, command, reason, fence } = review;
         let fence = if origin == Origin::User { Fence::Off } else { fence };
@@ -232,15 +231,15 @@ impl Session {
         let is_guard_lost = guarded.is_none() && allowed.as_ref().is_some_and(|seen| seen.guarded.is_some());
         let unguarded = unguarded
             .or_else(|| is_guard_lost.then(|| not_guarded("the host did not answer", command.len())));
-        let allowed = allowed.is_some_and(|seen| {
+        let is_allowed = allowed.as_ref().is_some_and(|seen| {
             let keeps_guard = seen.guarded.is_none() || guarded.is_some();
-            keeps_guard && seen.scope == scope && covers_risk(&seen, &assessment.risk, &scripts)
+            keeps_guard && seen.scope == scope && covers_risk(seen, &assessment.risk, &scripts)
         });
         assessment.risk.findings.extend(scripts);
         let Assessment { verdict, mut risk, covers, refusal, .. } = assessment;
         match verdict {
             Verdict::Allow => self.run(out, call, origin, fence, guarded),
-            Verdict::Ask if allowed => self.run(out, call, origin, fence, guarded),
+            Verdict::Ask if is_allowed => self.run(out, call, origin, fence, guarded),
             Verdict::Ask => {
                 if let Some(why) = self.certain_failure(&call, survey) {
                     return self.fail_unstarted(out, call, origin, Outcome::failed(why));
@@ -260,7 +259,24 @@ impl Session {
                 };
                 self.ask_with_preview(out, asked, origin, survey);
             }
-            Verdict::Deny => self.finish(out, id, Outcome::new(Status::Rejected, refusal)),
+            Verdict::Deny => self.deny(out, call, origin, allowed.as_ref(), refusal),
+        }
+    }
+
+    /// Ends a call that the policy, a hook or the guard denies. `allowed` is the consent to an approval of the call, which
+    /// the log then has.
+    fn deny(
+        &mut self,
+        out: &mut Output,
+        call: ToolCall,
+        origin: Origin,
+        allowed: Option<&Consent>,
+        why: String,
+    ) {
+        let outcome = Outcome::new(Status::Rejected, why);
+        match allowed {
+            Some(_) => self.finish(out, call.id, outcome),
+            None => self.fail_unstarted(out, call, origin, outcome),
         }
     }
 
@@ -318,7 +334,7 @@ impl Session {
             call.text_argument("keys").filter(|_| types).and_then(|keys| policy.denies_keys(keys, survey));
         let rule = call.text_argument("command").and_then(|command| policy.denies(command, survey)).or(typed);
         if let Some(rule) = rule {
-            return Some(format!("denied by the rule `{rule}`; nothing ran"));
+            return Some(format!("denied by {}; nothing ran", named_rule(rule)));
         }
         let never = ApprovalMode::Never;
         if self.state.spec.approve != never {

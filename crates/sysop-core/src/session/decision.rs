@@ -8,6 +8,7 @@ use crate::auto_bounds::short_time;
 use crate::event::{CancelFollowUp, Decision, Effect, Event, Output};
 use crate::id::{CallId, Timestamp};
 use crate::outcome::{Outcome, Status};
+use crate::policy::is_grantable;
 use crate::tool::ToolEffect;
 
 /// Refusal to allow a call for the session that always asks.
@@ -53,7 +54,7 @@ impl Session {
             Some(command) => self.risk_as_written(command),
             None => risk,
         };
-        if matches!(&decision, Decision::AllowSession { .. }) && risk.class.always_asks() {
+        if matches!(&decision, Decision::AllowSession { .. }) && !is_grantable(&call.name, risk.class, 1) {
             return refuse_decision(out, ONCE_ONLY);
         }
         if needed > 1 && !self.is_last_consent(out, &id, &decision, (&by, person.as_ref()), needed) {
@@ -139,6 +140,7 @@ impl Session {
     /// Sets the timer of the pending approval, or rejects it if it has expired.
     pub(super) fn resume_approval(&mut self, out: &mut Output) {
         if let Some((call, true)) = self.state.open_calls().into_iter().next() {
+            self.lose_preview(out, &call);
             self.on_approval_timer(out, call);
         }
     }

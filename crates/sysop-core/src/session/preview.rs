@@ -1,8 +1,8 @@
 //! Effect previews of calls that wait for approval: when a probe runs, and where its lines go.
 //!
 //! The approval waits a short time for its preview. If the probe takes longer, approval is requested without
-//! the preview, and the preview follows as an event. A preview changes neither the risk nor the verdict. None
-//! of this is part of the state: after a replay, an approval keeps the preview that the log contains.
+//! the preview, and the preview follows as an event. A preview changes neither the risk nor the verdict. After a
+//! replay, an approval keeps the preview that the log contains; only a probe that was running then is known to be lost.
 
 use super::Session;
 use crate::event::{Effect, Event, Origin, Output, ToolLocation};
@@ -123,7 +123,14 @@ impl Session {
     pub(super) fn on_preview_late(&mut self, out: &mut Output, attempt: u32) {
         let pending = self.previews.pending.as_mut().filter(|pending| pending.attempt == attempt);
         if let Some(delayed) = pending.and_then(|pending| pending.delayed.take()) {
-            self.emit(out, delayed.0);
+            self.emit(out, with_preview(delayed.0, vec![preview::STILL_CHECKING.to_owned()]));
+        }
+    }
+
+    /// Says after a replay that the probe for the pending approval was lost.
+    pub(super) fn lose_preview(&mut self, out: &mut Output, id: &CallId) {
+        if self.state.waiting_call(id).is_some_and(|(_, asked, _)| asked.is_effect_pending) {
+            self.emit_previewed(out, id.clone(), None, vec![preview::LOST.to_owned()]);
         }
     }
 
@@ -143,7 +150,7 @@ impl Session {
         let lines = match (&plan, &self.previews.survey) {
             (Some(plan), _) => finished(plan),
             (None, Some(_)) => Some(Vec::new()),
-            (None, None) => Some(vec!["effect unknown (the session was reopened)".to_owned()]),
+            (None, None) => Some(vec![preview::LOST.to_owned()]),
         };
         match (plan, lines) {
             (_, Some(preview)) => {

@@ -87,6 +87,9 @@ pub(super) struct State {
     pub(super) tool_calls: u32,
     /// Calls that can be undone, oldest first; at most `UNDO_STEPS_MAX`.
     pub(super) undo_steps: Vec<UndoStep>,
+    /// Number of the last call that changed something, and why it has no undo; `None` if it has one, or if its host said
+    /// nothing.
+    pub(super) unsaved_change: Option<(u32, String)>,
     /// The user who opened the session; `None` in logs written by 0.1.0.
     pub(super) opened_by: Option<String>,
     pub(super) compaction: Option<Compaction>,
@@ -324,6 +327,8 @@ pub(super) struct PendingApproval {
     /// Guard under which the call would run.
     pub(super) guarded: Option<GuardTimeout>,
     pub(super) terms: ApprovalTerms,
+    /// True while the preview of the call is being computed.
+    pub(super) is_effect_pending: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -388,6 +393,7 @@ impl State {
             changes: Vec::new(),
             tool_calls: 0,
             undo_steps: Vec::new(),
+            unsaved_change: None,
             opened_by: None,
             compaction: None,
             compacted_at: None,
@@ -451,6 +457,15 @@ impl State {
                 Some((call, asked, self.origin))
             }
             Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
+        }
+    }
+
+    /// Records that the preview of the pending approval has been computed.
+    pub(super) fn end_preview(&mut self, id: &CallId) {
+        if let Phase::Acting { work: CurrentCall::AwaitingApproval { call, asked }, .. } = &mut self.phase
+            && call.id == *id
+        {
+            asked.is_effect_pending = false;
         }
     }
 

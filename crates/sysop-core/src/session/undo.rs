@@ -19,12 +19,19 @@ use crate::outcome::{FileChange, Outcome, Reversibility, Status};
 use crate::policy::{Finding, Grant, Risk, RiskClass, Survey, UndoOffer};
 use crate::text::neutralize_line;
 use crate::ui_text::counted;
-use crate::undo::{ASKS, NOT_EXACT, UNDO_TOOL, UNDOES, undone_command};
+use crate::undo::{ASKS, NOT_EXACT, UNDO_TOOL, UNDOES, split_undo_note, undone_command};
 
 /// Maximum number of files that the plan of an undo names.
 const FILE_LINES_MAX: usize = 50;
+/// Maximum number of characters that are remembered of the reason why a call has no undo.
+const REASON_CHARS_MAX: usize = 300;
 
 impl Session {
+    /// Returns true if an undo that names no step has something to undo.
+    pub fn has_undo(&self) -> bool {
+        self.undo_arguments(&Map::new()).is_ok()
+    }
+
     /// Returns the arguments of a call to `undo`. `arguments` names the step to undo by its number (`step`) or by its
     /// call (`call`). If it names no step, the last undoable one is undone. With [`ASKS`], the call asks for approval.
     /// Fails with a sentence that says why nothing can be undone.
@@ -63,7 +70,11 @@ impl Session {
 
     fn nothing_to_undo(&self) -> String {
         let has_jobs = !self.state.jobs.is_empty() || !self.state.ended_jobs.is_empty();
-        let why = if has_jobs { "; commands in the background have no undo" } else { "" };
+        let why = match &self.state.unsaved_change {
+            Some((call, why)) => format!("; call {call} has no undo: {}", neutralize_line(why)),
+            None if has_jobs => "; commands in the background have no undo".to_owned(),
+            None => String::new(),
+        };
         format!("no file change to undo in this session{why}")
     }
 
@@ -192,6 +203,10 @@ impl Session {
                 }
             }
         }
+        if let Some(undo) = outcome.undo {
+            let reason = (undo == Reversibility::None).then(|| unsaved_reason(outcome)).flatten();
+            state.unsaved_change = reason.map(|why| (state.tool_calls, why));
+        }
         if outcome.records.is_empty() && outcome.changes.is_empty() {
             return;
         }
@@ -211,6 +226,15 @@ impl Session {
             state.undo_steps.remove(0);
         }
     }
+}
+
+/// Returns why a call has no undo, if its host says so at the end of the output.
+fn unsaved_reason(outcome: &Outcome) -> Option<String> {
+    let mut notes = split_undo_note(outcome.output.trim_end_matches('\n'))?;
+    while let Some(earlier) = split_undo_note(notes.0) {
+        notes = earlier;
+    }
+    Some(notes.1.chars().take(REASON_CHARS_MAX).collect())
 }
 
 fn undone_call(call: &ToolCall) -> Option<CallId> {

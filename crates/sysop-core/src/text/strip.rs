@@ -5,6 +5,7 @@
 //! the marks of a progress bar; so of a progress display only the last state stays. Movements of the cursor have no effect.
 
 use super::sequence::{SequenceReader, TextPart, prints};
+use super::{JOINER, NON_JOINER};
 use crate::style::{StyleRuns, TextStyle};
 
 /// Maximum length of a line that is held back, in characters. A longer line is output in parts.
@@ -28,6 +29,17 @@ pub struct Stripper {
 struct PlainText {
     returns: Returns,
     painting: Option<StyleCollector>,
+    /// Set if joiners of prose stay.
+    joiners: Option<ProseJoiners>,
+}
+
+/// Joiners between two characters outside ASCII, where emoji and some scripts need them.
+#[derive(Debug, Clone, Copy, Default)]
+struct ProseJoiners {
+    /// True if the last character can be joined.
+    follows: bool,
+    /// Joiner after that character.
+    pending: Option<char>,
 }
 
 /// Treatment of carriage returns without a newline.
@@ -95,8 +107,15 @@ impl Stripper {
         Self::of(Returns::Break { pending: false }, None)
     }
 
+    /// Creates a stripper for [`strip_prose`](super::strip_prose).
+    pub(super) fn for_prose() -> Self {
+        let mut stripper = Self::keeping_all();
+        stripper.text.joiners = Some(ProseJoiners::default());
+        stripper
+    }
+
     fn of(returns: Returns, painting: Option<StyleCollector>) -> Self {
-        Self { reader: SequenceReader::default(), text: PlainText { returns, painting } }
+        Self { reader: SequenceReader::default(), text: PlainText { returns, painting, joiners: None } }
     }
 
     /// Takes the next chunk. Returns the output that later chunks can no longer change.
@@ -166,7 +185,15 @@ impl PlainText {
                 self.settle(out);
                 match sign {
                     '\n' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => self.newline(out),
-                    _ if prints(sign) => self.print(sign, out),
+                    _ if prints(sign) => {
+                        self.join(sign, out);
+                        self.print(sign, out);
+                    }
+                    NON_JOINER | JOINER => {
+                        if let Some(joiners) = self.joiners.as_mut().filter(|joiners| joiners.follows) {
+                            joiners.pending = Some(sign);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -174,6 +201,14 @@ impl PlainText {
             TextPart::Csi(parameters, 'm') => self.select(parameters),
             TextPart::Csi(..) => {}
         }
+    }
+
+    /// Appends the joiner before `sign`, if it stays.
+    fn join(&mut self, sign: char, out: &mut String) {
+        let Some(joiners) = &mut self.joiners else { return };
+        let joiner = joiners.pending.take();
+        joiners.follows = !sign.is_ascii();
+        out.extend(joiner.filter(|_| joiners.follows));
     }
 
     /// Ends the line if its newline is pending.
@@ -224,6 +259,7 @@ impl PlainText {
 
     fn newline(&mut self, out: &mut String) {
         self.flush(out);
+        self.joiners = self.joiners.map(|_| ProseJoiners::default());
         if let Some(painting) = &mut self.painting {
             painting.changes.begin(out.len(), painting.look);
         }

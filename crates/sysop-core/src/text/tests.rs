@@ -7,8 +7,26 @@ use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, prop_oneof}
 
 use super::{
     EMOJI_SELECTOR, JOINER, Neutralizer, STRING_BYTES_MAX, Stripper, is_emoji, neutralize, neutralize_line,
-    neutralize_prose, split_styles, strip_controls, visible_text,
+    neutralize_prose, split_styles, strip_controls, strip_prose, visible_text,
 };
+
+#[test]
+fn prose_keeps_its_joiners_and_no_control() {
+    for whole in ["👩\u{200d}💻", "🏳\u{fe0f}\u{200d}🌈", "می\u{200c}خواهم", "क्\u{200d}ष"]
+    {
+        assert_eq!(strip_prose(&format!("{whole}\u{1b}[31m \u{202e}x\u{200b}")), format!("{whole} x"));
+    }
+    for (text, stripped) in [
+        ("r\u{200d}m", "rm"),
+        ("é\u{200d}a", "éa"),
+        ("é\u{200d}", "é"),
+        ("é\u{200d}\né", "é\né"),
+        ("\u{200c}é", "é"),
+        ("\u{1b}]0;é\u{200d}é\u{7}x", "x"),
+    ] {
+        assert_eq!(strip_prose(text), stripped, "{text:?}");
+    }
+}
 
 #[test]
 fn every_control_sequence_is_made_visible() {

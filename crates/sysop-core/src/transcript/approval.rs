@@ -5,7 +5,8 @@ use crate::approval::ApprovalTerms;
 use crate::event::{Event, Origin};
 use crate::id::CallId;
 use crate::message::ToolCall;
-use crate::policy::{GrantScope, Risk};
+use crate::outcome::Status;
+use crate::policy::{GrantScope, Risk, is_grantable};
 use crate::text::neutralize_line;
 use crate::tool::TERMINAL_TOOLS;
 
@@ -28,7 +29,7 @@ impl Transcript {
             edited_from: None,
             reason: reason.clone(),
             risk: risk.clone(),
-            covers: Some(covers.clone()),
+            covers: is_grantable(&call.name, risk.class, terms.people).then(|| covers.clone()),
             preview: preview.clone(),
             previewed_edit: None,
             guarded: *guarded,
@@ -75,6 +76,13 @@ impl Transcript {
             given: Vec::new(),
             state,
         }
+    }
+
+    /// Returns true if the current turn is one call that no model proposed, and the call has failed.
+    pub(super) fn is_failed_call(&self) -> bool {
+        let mut outputs = self.items.range(self.turn_from..).rev().filter_map(|item| item.body.tool_output());
+        let outcome = outputs.next().and_then(|output| output.outcome.as_ref());
+        self.turn.origin != Origin::Model && outcome.is_some_and(|outcome| outcome.status != Status::Ok)
     }
 
     /// Replaces the preview of a proposal.

@@ -8,9 +8,8 @@ use crate::guard::GuardTimeout;
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::message::{ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
-use crate::policy::{Grant, Risk, Rule};
+use crate::policy::{Grant, Risk, Rule, is_grantable};
 use crate::transcript::SessionInfo;
-use crate::undo::UNDO_TOOL;
 
 /// Id of an item for the lifetime of the session. It is the same in a live transcript and in a replay.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,7 +136,8 @@ pub struct Proposal {
     pub reason: String,
     /// Assessment of the call; empty if no approval was requested.
     pub risk: Risk,
-    /// Calls that the answer "allow for this session" would cover; `None` if no approval was requested.
+    /// Calls that the answer "allow for this session" would cover; `None` if no approval was requested, or if the
+    /// call can be allowed only once.
     pub covers: Option<Grant>,
     /// Effects that a dry run found; each element is one line.
     pub preview: Vec<String>,
@@ -166,12 +166,18 @@ impl Proposal {
         Self { call, command, risk, covers: None, guarded: None, ..self.clone() }
     }
 
+    /// Returns true if a call with this status was denied. A call that no model proposed is in the log as started, because
+    /// no reply has it.
+    pub(super) fn is_denied(&self, status: Status) -> bool {
+        let needs_no_consent = matches!(self.state, ProposalState::Allowed { by: Decider::Policy, .. });
+        status == Status::Rejected && self.origin != Origin::Model && needs_no_consent
+    }
+
     /// Returns the grant that the answer "allow for this session" would give; `None` if the call can be allowed only
-    /// once, as an undo: each is about another change.
+    /// once.
     pub fn session_grant(&self) -> Option<&Grant> {
-        let can_repeat = self.call.name != UNDO_TOOL;
-        let grant = self.covers.as_ref().filter(|_| can_repeat && self.terms.people == 1);
-        grant.filter(|_| !self.risk.class.always_asks())
+        let can_repeat = is_grantable(&self.call.name, self.risk.class, self.terms.people);
+        self.covers.as_ref().filter(|_| can_repeat)
     }
 
     /// Returns the rule that the answer "always" would write. `None` if the call is not a plain command, always needs
@@ -194,10 +200,12 @@ impl Proposal {
             "cannot write a rule: no rule covers a command that is dangerous, may lock you out or reads secrets"
         } else if self.terms.people > 1 {
             "cannot write a rule: several people must allow the command each time"
-        } else if self.always_rule(info).is_none() {
-            "cannot write a rule: it would cover only one plain command, without sudo, pipes, variables or redirection"
-        } else {
+        } else if self.always_rule(info).is_some() {
             NO_RULES_HERE
+        } else if Rule::lacks_analysis_of_file(&self.command) {
+            "cannot write a rule: the file that the command runs is not analyzed; allow it for this session"
+        } else {
+            "cannot write a rule: it would cover only one plain command, without sudo, pipes, variables or redirection"
         }
     }
 }
@@ -298,6 +306,8 @@ pub struct TurnEnd {
     pub reason: StopReason,
     /// One sentence for the user if something failed.
     pub error: Option<String>,
+    /// True if the turn was one call that no model proposed, and the call's own outcome says that it failed.
+    pub is_told_by_call: bool,
     pub usage: Usage,
     pub iterations: u32,
 }

@@ -1,12 +1,13 @@
 //! Notices that the log does not have, such as those about retries.
 
-use super::{ItemBody, ItemId, Notice, Severity, Transcript};
+use super::{ItemBody, ItemId, Notice, Severity, TextState, Transcript};
 use crate::ui_text::is_retrying;
 
 impl Transcript {
     /// Adds a notice that the log does not have. The notice of a retry replaces the one before it.
     pub(super) fn live_notice(&mut self, text: String) {
-        if let Some(item) = self.items.back_mut()
+        // The text of a reply that broke off is removed after its notice.
+        if let Some(item) = self.items.iter_mut().rfind(|item| !is_streaming(&item.body))
             && let (ItemId::LiveNotice(_), ItemBody::Notice(last)) = (&item.id, &mut item.body)
             && [&last.text, &text].iter().all(|text| is_retrying(text))
         {
@@ -31,4 +32,9 @@ impl Transcript {
             self.remove(&id);
         }
     }
+}
+
+fn is_streaming(body: &ItemBody) -> bool {
+    let (ItemBody::Answer(text) | ItemBody::Reasoning(text)) = body else { return false };
+    text.state == TextState::Streaming
 }

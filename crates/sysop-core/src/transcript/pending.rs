@@ -74,7 +74,7 @@ impl Transcript {
     /// Changes the notice of a requested pause that is over, or that was withdrawn before it began.
     pub(super) fn end_pause_notice(&mut self) {
         let Some(seq) = self.turn.pause_notice.take() else { return };
-        let text = if self.pause_delay().is_some() { "pause withdrawn" } else { "paused, then resumed" };
+        let text = if self.pause_delay().is_some() { "pause canceled" } else { "paused, then resumed" };
         self.change_pause_notice(seq, Severity::Note, text);
     }
 
@@ -84,7 +84,7 @@ impl Transcript {
         let begun = paused_sentence(PauseReason::Asked);
         let has_begun = self.notice_at(seq).is_some_and(|notice| notice.text == begun);
         if !has_begun {
-            self.change_pause_notice(seq, Severity::Note, "pause withdrawn");
+            self.change_pause_notice(seq, Severity::Note, "pause canceled");
         }
     }
 

@@ -1,13 +1,21 @@
 //! Skills, background jobs, session grants and the progress of a model call, for front ends.
 
 use super::Transcript;
-use crate::event::{ConfigChange, Decision, Event};
+use crate::event::{ConfigChange, Decision, Event, Origin};
 use crate::job::{Job, RunningJobs};
 use crate::message::{ModelRef, Usage};
 use crate::model_progress::ModelProgress;
 use crate::model_table;
 use crate::policy::Grant;
 use crate::skill::Skill;
+
+/// Work that hosts tell with a notice, which ends in `…`.
+const HOST_WORK: [&str; 3] = ["saving the state of files", "restoring files", "comparing files"];
+
+/// Returns true for the part of a notice that names the host, if any.
+fn is_place(text: &str) -> bool {
+    text.is_empty() || text.starts_with(" on ")
+}
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Resources {
@@ -24,13 +32,22 @@ pub(super) struct Resources {
     window: Option<(ModelRef, u32)>,
     /// Tokens in the model's context: the tokens of the last request and reply, or what a compaction left.
     context: u64,
+    /// Work before or after a command, such as `saving the state of files`, while it goes on.
+    host_work: Option<String>,
     /// True once a call has got past the survey of its host, so that the host has been reached.
     host_reached: bool,
 }
 
 impl Resources {
     pub(super) fn apply(&mut self, event: &Event) {
-        self.host_reached |= matches!(event, Event::ToolStarted { .. } | Event::ApprovalAsked { .. });
+        self.host_work = None;
+        // A call that no model proposed may have been denied, or may not reach its host, which only its end tells.
+        self.host_reached |=
+            matches!(event, Event::ApprovalAsked { .. } | Event::ToolStarted { origin: Origin::Model, .. })
+                || matches!(
+                    event,
+                    Event::ToolFinished { outcome, .. } if !outcome.unreachable && outcome.exit_code.is_some()
+                );
         if let Event::InstructionsLoaded { instructions } = event {
             self.skills = instructions.skills.found.iter().map(Skill::without_body).collect();
         }
@@ -102,6 +119,22 @@ impl Resources {
         }
     }
 
+    /// Records the work that a notice tells. Returns false if the notice is about something else.
+    pub(super) fn note_host_work(&mut self, notice: &str) -> bool {
+        let work = notice.strip_suffix('…').filter(|work| {
+            let work = work.split_once(": ").map_or(*work, |(_, work)| work);
+            HOST_WORK.iter().any(|known| work.strip_prefix(known).is_some_and(is_place))
+        });
+        if let Some(work) = work {
+            self.host_work = Some(work.to_owned());
+        }
+        work.is_some()
+    }
+
+    pub(super) fn end_host_work(&mut self) {
+        self.host_work = None;
+    }
+
     pub(super) fn note_progress(&mut self, progress: Option<ModelProgress>) {
         self.progress = progress;
     }
@@ -122,6 +155,11 @@ impl Transcript {
     /// Returns the progress of the model call in flight, if known.
     pub fn progress(&self) -> Option<ModelProgress> {
         self.resources.progress
+    }
+
+    /// Returns the work of a host before or after a command, such as `saving the state of files`, while it goes on.
+    pub fn host_work(&self) -> Option<&str> {
+        self.resources.host_work.as_deref()
     }
 
     /// Returns true once the session's host has been reached for a call.

@@ -1,8 +1,8 @@
 //! Sentences about calls, changes of the configuration and terminal input. Text is untrusted; front ends neutralize it.
 
-use super::{SHORT_ARGUMENT_CHARS_MAX, approval_label};
-use crate::catalog::REASONS;
-use crate::event::{ConfigChange, TypedInput};
+use super::{Proposal, SHORT_ARGUMENT_CHARS_MAX, approval_label};
+use crate::catalog::{JOBS_TOOL, REASONS};
+use crate::event::{ConfigChange, Origin, TypedInput};
 use crate::message::{Arguments, ToolCall};
 use crate::policy::{PolicyOptions, Rule};
 use crate::tool::ClientTools;
@@ -32,6 +32,19 @@ pub fn call_summary(call: &ToolCall) -> String {
             format!("{}({first}{more})", call.name)
         }
         Arguments::Invalid(_) => format!("{}(...)", call.name),
+    }
+}
+
+/// Formats a proposed call on one line, as [`call_summary`] does. A look at the output of a job that a user asked for says
+/// so.
+pub fn proposal_summary(plan: &Proposal) -> String {
+    let job = match &plan.call.arguments {
+        Arguments::Object(map) if map.get("action").is_some_and(|action| action == "read") => map.get("id"),
+        Arguments::Object(_) | Arguments::Invalid(_) => None,
+    };
+    match job.filter(|_| plan.origin == Origin::User && plan.call.name == JOBS_TOOL) {
+        Some(job) => format!("job {job}: output so far"),
+        None => call_summary(&plan.call),
     }
 }
 

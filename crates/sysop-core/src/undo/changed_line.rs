@@ -1,6 +1,6 @@
 //! The line that says what a call changed: `changed: 3 files in /etc, unit nginx restarted; undo: exact (/undo 4)`.
 
-use crate::outcome::{ChangeKind, Outcome, Reversibility};
+use crate::outcome::{ChangeKind, Outcome, Reversibility, SystemChange};
 
 const NAMED_MAX: usize = 4;
 
@@ -44,6 +44,7 @@ pub struct ChangeGroup<'a> {
 impl ChangeGroup<'_> {
     fn phrase(&self) -> String {
         let Self { kind, name, how, hosts } = self;
+        let how = if *how == SystemChange::CREATED_EMPTY { "created (empty)" } else { how };
         let change = match kind {
             ChangeKind::File => format!("{name} {how}"),
             ChangeKind::Unit => format!("unit {name} {how}"),

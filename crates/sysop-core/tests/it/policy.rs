@@ -136,6 +136,19 @@ fn a_reason_quotes_a_pattern_only_if_the_user_wrote_it() {
 }
 
 #[test]
+fn a_pattern_that_matches_only_unquoted_words_marks_their_command() {
+    let policy = Policy::new(&[r"rm\s+-rf\s+/".to_owned()], &[]);
+    for command in
+        ["ls; rm \"-rf\" /srv; date", "ls; sudo rm \"-rf\" /srv && date", "ls *; (rm \"-rf\" /srv)"]
+    {
+        let findings = policy.risk(command, &survey()).findings;
+        let marked = findings.iter().filter(|finding| finding.why == "recursive delete");
+        let marked: Vec<_> = marked.map(|finding| &command[finding.start..finding.end]).collect();
+        assert_eq!(marked, ["rm \"-rf\" /srv"], "{command}");
+    }
+}
+
+#[test]
 fn an_invalid_pattern_neither_weakens_nor_tightens_the_policy() {
     let policy = Policy::new(&["(".to_owned(), "deploy".to_owned()], &[]);
     let verdict = |policy: &Policy, command: &str| {

@@ -55,9 +55,23 @@ fn a_slow_preview_follows_its_approval() {
     let mut world = proposed(ApprovalMode::Each, "rm -rf build");
     let attempt = probe(&world);
     world.tell(Input::PreviewLate { attempt });
-    assert_eq!(preview(&world), Some(&Vec::new()), "the user can answer");
+    assert_eq!(preview(&world), Some(&lines("effect: still checking")), "the user can answer");
     world.tell(Input::Previewed { attempt, lines: lines("removes 3 files") });
     assert_eq!(preview(&world), Some(&lines("removes 3 files")));
+    world.tell(Input::Recovered);
+    assert_eq!(preview(&world), Some(&lines("removes 3 files")));
+}
+
+#[test]
+fn a_preview_that_was_lost_at_an_exit_is_no_longer_awaited() {
+    let mut world = proposed(ApprovalMode::Each, "rm -rf build");
+    let attempt = probe(&world);
+    world.tell(Input::PreviewLate { attempt });
+    world.tell(Input::Recovered);
+    assert_eq!(preview(&world), Some(&lines("effect unknown (the session was reopened)")));
+    let before = world.log.len();
+    world.tell(Input::Recovered);
+    assert_eq!(world.log.len(), before);
 }
 
 #[test]

@@ -97,7 +97,9 @@ fn a_denied_command_does_not_run_when_typed() {
         let mut world = World::auto();
         world.direct("bash", "echo a; forbidden thing", origin);
         assert!(world.ran.is_empty(), "{origin:?}");
-        assert!(world.lines().contains("rejected: denied by the rule `forbidden`"), "{}", world.lines());
+        let lines = world.lines();
+        assert!(lines.contains("rejected: denied by the rule `forbidden`"), "{lines}");
+        assert!(lines.contains(r#"started direct_1 {"command":"echo a; forbidden thing"}"#), "{lines}");
         assert_eq!(world.session.activity(), Activity::Idle);
     }
 }

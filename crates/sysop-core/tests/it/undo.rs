@@ -190,6 +190,18 @@ fn a_step_that_cannot_be_undone_is_refused_with_the_reason() {
 }
 
 #[test]
+fn an_undo_without_a_step_says_why_the_last_change_has_none() {
+    let mut world = World::auto();
+    let output = "[exit code 0]\n[no undo: /srv/big is 120 MB: its content is not saved]";
+    let unsaved = Outcome { undo: Some(Reversibility::None), ..Outcome::ok(output) };
+    world.direct("bash", "rm -r /srv/big", Origin::User).outcome(unsaved);
+    world.direct("bash", "ls", Origin::User).outcome(Outcome::ok(""));
+    undo(&mut world, &json!({}));
+    let why = "no file change to undo in this session; call 1 has no undo: /srv/big is 120 MB: its content is not saved";
+    assert!(world.lines().ends_with(&format!("ended failed: {why}")), "{}", world.lines());
+}
+
+#[test]
 fn a_file_changed_since_ends_the_undo_before_anyone_is_asked() {
     let mut world = world();
     world.survey.undo =

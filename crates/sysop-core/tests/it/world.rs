@@ -12,7 +12,7 @@ use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
 };
 use sysop_core::mode::{CHAT_PROMPT, Mode};
-use sysop_core::outcome::{FileChange, Outcome};
+use sysop_core::outcome::{FileChange, Outcome, Status};
 use sysop_core::policy::{
     ApprovalMode, CommandContext, Grant, GuardOffer, Policy, Survey, TerminalFocus, Verdict,
 };
@@ -389,7 +389,7 @@ impl World {
         let (mut grants, mut mode) = (Vec::new(), None);
         let none = ClientTools::default();
         let mut client_tools = &none;
-        for event in &self.log {
+        for (at, event) in self.log.iter().enumerate() {
             match event {
                 Event::SessionOpened { spec, .. } => mode = Some(spec.approve),
                 Event::Configured { change: ConfigChange::Approve(new), .. } => mode = Some(*new),
@@ -414,6 +414,12 @@ impl World {
                     }
                     Decision::Reject { .. } => {}
                 },
+                Event::ToolStarted { call, origin }
+                    if *origin != Origin::Model && is_rejection(self.log.get(at + 1)) =>
+                {
+                    let ran = self.ran.iter().any(|ran| ran.id == call.id);
+                    assert!(!ran, "invariant 2: {call:?} was denied and ran");
+                }
                 Event::ToolStarted { call, origin } => {
                     let command = call.text_argument("command");
                     let rule = command.and_then(|command| policy.denies(command, &survey()));
@@ -425,17 +431,7 @@ impl World {
                         let proposed = asked[&call.id].0;
                         let expected = edited.as_deref().or(proposed.text_argument("command"));
                         assert_eq!(command, expected, "invariant 2: the command is not the allowed one");
-                        let place = |client_tools: &ClientTools| {
-                            client_tools
-                                .named(&call.name)
-                                .map(|tool| (tool.clone(), client_tools.root.clone()))
-                        };
-                        let there = place(asked[&call.id].2);
-                        assert_eq!(
-                            place(client_tools),
-                            there,
-                            "invariant 2: the call does not run where it was allowed"
-                        );
+                        assert_same_place(call, client_tools, asked[&call.id].2);
                         continue;
                     }
                     let mode = mode.expect("opened");
@@ -624,8 +620,18 @@ pub(crate) fn line(event: &Event) -> String {
     }
 }
 
+fn is_rejection(event: Option<&Event>) -> bool {
+    matches!(event, Some(Event::ToolFinished { outcome, .. }) if outcome.status == Status::Rejected)
+}
+
 /// Survey of every host in these tests.
 pub(crate) fn survey() -> Survey {
     let terminal = TerminalFocus::Prompt { line: String::new(), at_end: true };
     Survey { terminal, ..Survey::elsewhere(CommandContext::bash()) }
+}
+
+/// Asserts that a call runs on the client that offered its tool when the call was allowed.
+fn assert_same_place(call: &ToolCall, now: &ClientTools, allowed: &ClientTools) {
+    let place = |tools: &ClientTools| tools.named(&call.name).map(|tool| (tool.clone(), tools.root.clone()));
+    assert_eq!(place(now), place(allowed), "invariant 2: the call does not run where it was allowed");
 }

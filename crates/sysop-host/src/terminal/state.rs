@@ -117,9 +117,32 @@ pub(super) enum HiddenInputEnd {
 pub(super) struct CommandCapture {
     nonce: String,
     plain: PlainText,
+    /// True while a program uses the alternate screen, whose content is no output.
+    is_full_screen: bool,
     pub(super) out: Vec<u8>,
     pub(super) begun: bool,
     pub(super) done: Option<CommandEnd>,
+}
+
+/// Line in place of what a program has drawn on the alternate screen.
+const FULL_SCREEN_ENDED: &str = "[full-screen program ended]";
+
+/// Line in place of what follows a switch to the alternate screen that nothing ended.
+const FULL_SCREEN_LEFT: &str =
+    "[the output from here on was drawn on the alternate screen, and is left out; see the terminal]";
+
+/// Returns true if the token switches to the alternate screen, false if it switches back, and `None` for another token.
+fn switched_screen(token: &StreamToken<'_>) -> Option<bool> {
+    let StreamToken::Sequence(SequenceKind::Csi, bytes) = token else { return None };
+    let (last, parameters) = bytes.get(2..)?.split_last()?;
+    let modes = std::str::from_utf8(parameters.strip_prefix(b"?")?).ok()?;
+    let is_screen = modes.split(';').any(|mode| matches!(mode, "47" | "1047" | "1049"));
+    let is_set = match last {
+        b'h' => true,
+        b'l' => false,
+        _ => return None,
+    };
+    is_screen.then_some(is_set)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,9 +160,22 @@ impl CommandCapture {
         Self {
             nonce: nonce.unwrap_or_default(),
             plain: PlainText::default(),
+            is_full_screen: false,
             out: Vec::new(),
             begun,
             done: None,
+        }
+    }
+
+    fn push(&mut self, token: &StreamToken<'_>) {
+        match switched_screen(token) {
+            Some(true) => self.is_full_screen = true,
+            Some(false) if self.is_full_screen => {
+                self.is_full_screen = false;
+                self.note(FULL_SCREEN_ENDED);
+            }
+            Some(false) | None if self.is_full_screen => {}
+            Some(false) | None => self.plain.push(token, &mut self.out),
         }
     }
 
@@ -149,6 +185,9 @@ impl CommandCapture {
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
+        if self.is_full_screen {
+            self.note(FULL_SCREEN_LEFT);
+        }
         self.plain.finish(&mut self.out);
         self.out
     }
@@ -471,7 +510,7 @@ impl TerminalState {
             && capture.begun
             && capture.done.is_none()
         {
-            capture.plain.push(token, &mut capture.out);
+            capture.push(token);
         }
     }
 

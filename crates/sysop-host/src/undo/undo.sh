@@ -73,12 +73,12 @@ timed() {                                                             # SECONDS 
   shift; limited "$t" "$@"; set -- $?; spent; return "$1"
 }
 tree() { search timed 5 "$1" ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; }
-# Stops after ENTRIES_MAX entries. `find` itself is limited: the `timeout` of busybox ends its child only, and a `find` that
-# goes on would keep the output of this script open.
+# Leaves out the swap files of vim (`.NAME.swp`, `.swo`, `.swn`). Stops after ENTRIES_MAX entries. `find` itself is limited:
+# the `timeout` of busybox ends its child only, and a `find` that goes on would keep the output of this script open.
 watched() {
   begin 3 || return 124
   { search limited "$t" "$1" \( -name .git -o -name node_modules -o -name target -o -name .cache -o -name __pycache__ \) \
-      -prune -o ! -name "*$N*" ! -name "*$T*" -print 2>/dev/null; echo $? >"$G/ended"; } | head -n $((ENTRIES_MAX+1)) >"$G/names"
+      -prune -o ! -name "*$N*" ! -name "*$T*" ! -name '.*.sw[n-p]' -print 2>/dev/null; echo $? >"$G/ended"; } | head -n $((ENTRIES_MAX+1)) >"$G/names"
   # Of too many entries, only the number counts.
   if [ "$(wc -l <"$G/names")" -gt $ENTRIES_MAX ]; then cat "$G/names"; else each "$G/names" stat -c "$FMT" -- 2>/dev/null; fi
   rm -f "$G/names"; spent; return "$(cat "$G/ended")"

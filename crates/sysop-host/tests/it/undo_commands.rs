@@ -97,6 +97,10 @@ impl World {
     }
 
     async fn run(&self, tool: &str, arguments: Value) -> Outcome {
+        self.run_until(CancellationToken::new(), tool, arguments).await
+    }
+
+    async fn run_until(&self, stop: CancellationToken, tool: &str, arguments: Value) -> Outcome {
         let Value::Object(arguments) = arguments else { panic!("the arguments are not an object") };
         let call = ToolCall {
             id: CallId::new("c"),
@@ -105,7 +109,7 @@ impl World {
             arguments: Arguments::Object(arguments),
         };
         self.host.survey(&call).await;
-        self.host.run(call, DeltaSink::none(), CancellationToken::new()).await
+        self.host.run(call, DeltaSink::none(), stop).await
     }
 
     async fn bash(&self, command: &str) -> Outcome {
@@ -188,6 +192,32 @@ async fn a_call_that_only_reads_keeps_nothing() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_stopped_while_its_state_is_saved_was_not_started() {
+    let world = World::new(1 << 20);
+    let records = world.home.path().join("records");
+    // What saves the state writes the size of each complete record, so it waits at the second pipe.
+    for record in ["a", "b"] {
+        fs::create_dir_all(records.join(record)).unwrap();
+        fs::write(records.join(record).join("complete"), "").unwrap();
+        let pipe = records.join(format!("{record}.kb"));
+        assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    }
+    let cancel = CancellationToken::new();
+    let (stop, first) = (cancel.clone(), records.join("a.kb"));
+    let stopped = std::thread::spawn(move || {
+        fs::read(first).unwrap();
+        stop.cancel();
+    });
+    let outcome = world.run_until(cancel, "bash", json!({ "command": "echo new >a" })).await;
+    stopped.join().unwrap();
+    assert_eq!(
+        (outcome.status, outcome.output.as_str(), outcome.undo),
+        (Status::Cancelled, "not started: stopped while the state was saved", None)
+    );
+    assert!(!world.at("a").exists());
+}
+
+#[tokio::test]
 async fn content_over_the_limit_is_reported_in_the_outcome() {
     let world = World::new(1000);
     fs::write(world.at("big"), vec![b'x'; 5000]).unwrap();
@@ -266,6 +296,17 @@ async fn files_that_are_empty_after_a_command_are_reported_as_such() {
     assert_eq!(changed, expected);
     assert_eq!(world.undo(&done).await.status, Status::Ok);
     assert!(world.text("cut") == "old\n" && world.text("blanks") == "old\n" && !world.at("new").exists());
+}
+
+#[tokio::test]
+async fn a_swap_file_of_vim_is_not_a_change_of_the_command() {
+    let world = World::new(1 << 20);
+    let done = world.bash("perl -e 'for (qw(.note.swp .swap note)) { open F, \">$_\"; print F 1 }'").await;
+    assert!(world.at(".note.swp").exists(), "{done:?}");
+    let mut changed: Vec<&str> =
+        done.changed.iter().filter_map(|change| change.name.rsplit('/').next()).collect();
+    changed.sort_unstable();
+    assert_eq!(changed, [".swap", "note"], "{done:?}");
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@
 mod pager;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
 use crossterm::terminal;
+use parking_lot::Mutex;
 use sysop_core::policy::RiskClass;
 use sysop_core::text::visible_text;
 use sysop_core::transcript::{Proposal, Transcript};
@@ -104,6 +106,23 @@ pub(crate) struct ApprovalPrompt {
     pub(crate) rule: Option<OfferedRule>,
     /// Sentence that says why no rule is possible.
     pub(crate) no_rule: &'static str,
+    /// Effect of the call, if it becomes known while the question is open.
+    pub(crate) late_effect: LateEffect,
+}
+
+/// Lines about the effect of a call that were not known when its question was drawn.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LateEffect(Arc<Mutex<Vec<String>>>);
+
+impl LateEffect {
+    /// Lets the open question show these lines.
+    pub(crate) fn show(&self, lines: Vec<String>) {
+        self.0.lock().extend(lines);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock())
+    }
 }
 
 impl ApprovalPrompt {
@@ -118,7 +137,27 @@ impl ApprovalPrompt {
             covers: words::session_scope(plan),
             rule: None,
             no_rule: words::no_rule_reason(plan, transcript),
+            late_effect: LateEffect::default(),
         }
+    }
+
+    /// Returns the word for what would be allowed.
+    fn subject(&self) -> &'static str {
+        match (self.ask == APPLY, &self.command) {
+            (true, _) => "change",
+            (false, Some(_)) => "command",
+            (false, None) => "call",
+        }
+    }
+
+    /// Returns the question for an answer that is read as a line.
+    pub(crate) fn line_question(&self) -> String {
+        let edit = if self.command.is_some() { "/e" } else { "" };
+        let session = if self.covers.is_empty() { "" } else { "/a" };
+        let always = if self.rule.is_some() { "/A" } else { "" };
+        // A capital in a list of answers would mean that Enter stands for it.
+        let choice = if self.is_dangerous { "type Y to run, or n" } else { "y/n" };
+        format!("{} [{choice}{edit}{session}{always}/s] ", self.ask)
     }
 }
 
@@ -196,7 +235,10 @@ pub(crate) fn ask(
             QuestionStep::ShowAgain => pager.draw(console, withdrawn)?,
             QuestionStep::Nothing => {}
         }
-        let typed = next_input(console, withdrawn)?;
+        let typed = match first_key(console, &pager, question, withdrawn)? {
+            Some(key) => input_of(console, key, withdrawn)?,
+            None => QuestionInput::Withdrawn,
+        };
         step = match pager.turn(console, &typed)? {
             Some(step) => step,
             None if !pager.is_at_question() && may_allow(&typed) => {
@@ -257,7 +299,8 @@ fn handle_input(
         's' | 'S' => return Ok(QuestionStep::Answer(ApprovalOutcome::StopTurn)),
         'n' | 'N' if is_entered => return Ok(QuestionStep::Answer(ApprovalOutcome::Reject(String::new()))),
         'n' | 'N' => {
-            say(console, "Enter rejects the command, Esc returns to the question", StyleRole::Dim)?;
+            let keys = format!("Enter rejects the {}, Esc returns to the question", question.subject());
+            say(console, &keys, StyleRole::Dim)?;
             let reason = console.edit("feedback for the model (optional)", "")?;
             return Ok(reason.map(|reason| ApprovalOutcome::Reject(reason.trim().to_owned())).into());
         }
@@ -275,8 +318,11 @@ fn message(
     question: &ApprovalPrompt,
     text: &str,
 ) -> io::Result<Option<ApprovalOutcome>> {
-    let keys = "nothing has run; Enter rejects the command with this text, Esc returns to the question";
-    say(console, keys, StyleRole::Dim)?;
+    let keys = format!(
+        "nothing has run; Enter rejects the {} with this text, Esc returns to the question",
+        question.subject()
+    );
+    say(console, &keys, StyleRole::Dim)?;
     let Some(text) = console.edit("feedback for the model", text)? else { return Ok(None) };
     let text = text.trim();
     if is_command_line(text) {
@@ -433,8 +479,36 @@ fn next_key(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Result
     Ok(None)
 }
 
+/// Returns the next key at the question. Meanwhile, shows an effect that becomes known.
+fn first_key(
+    console: &mut impl ApprovalIo,
+    pager: &Pager<'_>,
+    question: &ApprovalPrompt,
+    withdrawn: &AtomicBool,
+) -> io::Result<Option<KeyEvent>> {
+    while !withdrawn.load(Ordering::Relaxed) {
+        let late = question.late_effect.take();
+        late.iter().try_for_each(|line| say(console, line, StyleRole::Dim))?;
+        if !late.is_empty() {
+            pager.draw_keys(console)?;
+        }
+        if let Some(key) = console.key(LOOK_UP)? {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
 fn next_input(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Result<QuestionInput> {
     let Some(key) = next_key(console, withdrawn)? else { return Ok(QuestionInput::Withdrawn) };
+    input_of(console, key, withdrawn)
+}
+
+fn input_of(
+    console: &mut impl ApprovalIo,
+    key: KeyEvent,
+    withdrawn: &AtomicBool,
+) -> io::Result<QuestionInput> {
     match character(key) {
         Some('\u{3}') => Ok(QuestionInput::Interrupt),
         Some('\u{4}') => Ok(QuestionInput::Escape),
@@ -522,7 +596,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
         "e  Edit the command; its effect is shown before it runs".to_owned(),
         "n  Reject, with optional feedback".to_owned(),
         "s  Reject and stop the turn (Ctrl+C)".to_owned(),
-        "Any other text is feedback; Enter rejects the command with it".to_owned(),
+        format!("Any other text is feedback; Enter rejects the {} with it", question.subject()),
     ];
     for line in lines {
         say(console, &line, StyleRole::Dim)?;

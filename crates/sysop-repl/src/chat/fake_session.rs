@@ -190,9 +190,19 @@ impl FakeSession {
         self.state.lock().listeners.clear();
     }
 
-    /// Answers a program's question as if from another front end. Without a question, ends the turn, or starts one.
+    /// Answers a program's question as if from another front end. Without a question, previews the open proposal, ends
+    /// the turn, or starts one.
     pub(crate) fn answer_as_other(&self) {
         let mut state = self.state.lock();
+        if let Some(call) = state.open.clone() {
+            let preview = vec!["removes 3 files".to_owned()];
+            return state.publish(Event::ApprovalPreviewed {
+                call: call.id,
+                command: None,
+                risk: None,
+                preview,
+            });
+        }
         if state.questions.is_empty() && state.busy {
             return state.end(StopReason::EndTurn, None);
         }
@@ -567,6 +577,10 @@ impl State {
     }
 
     fn ask(&mut self, call: ToolCall) {
+        self.ask_with(call, Vec::new());
+    }
+
+    fn ask_with(&mut self, call: ToolCall, preview: Vec<String>) {
         let command = call.text_argument("command").unwrap_or_default().to_owned();
         let end = command.len().min(6);
         let is_guarded = command.contains("sshd");
@@ -579,7 +593,7 @@ impl State {
             reason: "Free some space.".into(),
             risk: Risk { class, findings: vec![finding] },
             covers: Grant::Program { program: "rm".into(), subcommand: None },
-            preview: Vec::new(),
+            preview,
             guarded: is_guarded.then_some(GuardTimeout { seconds: 120 }),
             scope: None,
             terms: Default::default(),
@@ -659,6 +673,10 @@ impl State {
         let command = call.text_argument("command").unwrap_or_default().to_owned();
         if origin == Origin::Routine && !command.starts_with("echo") {
             return self.ask(call);
+        }
+        if call.arguments.to_value()["step"] == 99 {
+            let why = "there is no call 99; this session has no tool calls";
+            return self.end(StopReason::Failed, Some(why.to_owned()));
         }
         self.publish(Event::ToolStarted { call: call.clone(), origin });
         if tool == "send_keys" {

@@ -128,6 +128,11 @@ impl InlineScreen {
         self.draw_last_row()
     }
 
+    /// Returns true if the user has typed text during a turn.
+    pub(crate) fn has_typed(&self) -> bool {
+        !self.typed.is_empty()
+    }
+
     fn draw_last_row(&mut self) -> io::Result<()> {
         let typed = (!self.typed.is_empty()).then(|| typed_row(&self.typed, self.look.width));
         let content = typed

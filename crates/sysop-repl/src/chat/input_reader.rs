@@ -32,7 +32,7 @@ use super::editor::{
 use super::pastes::Pastes;
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
-use super::type_ahead::{self, TypedAhead};
+use super::type_ahead::{self, TypeAheadFlags, TypedAhead};
 use super::{BY, CompletionNames};
 use crate::render::safe;
 
@@ -99,6 +99,8 @@ pub(crate) struct InputReader {
     requests: Sender<ReadRequest>,
     said: UnboundedReceiver<UserInput>,
     withdrawn: Arc<AtomicBool>,
+    /// Set to clear what has been typed during a turn.
+    cleared: Arc<AtomicBool>,
     is_paused: Arc<AtomicBool>,
     printer: Option<SyncSender<String>>,
     /// Draws the prompt label again while a line is being edited; set once there is a line editor.
@@ -119,6 +121,8 @@ impl InputReader {
         let signal = Arc::clone(&repaint);
         let is_paused = Arc::<AtomicBool>::default();
         let paused = Arc::clone(&is_paused);
+        let cleared = Arc::<AtomicBool>::default();
+        let clears = Arc::clone(&cleared);
         let reader = Self::start(Some(above), move |requests, said, withdrawn| {
             let completer = CommandCompleter::new(known, paths);
             let (drawn, pastes) = (DrawnLine::default(), Pastes::default());
@@ -150,7 +154,10 @@ impl InputReader {
                         prompt_input(ask_on_terminal(&sheet, color, &withdrawn))
                     }
                     ReadRequest::Terminal(terminal) => forward_keys(terminal.as_ref(), &withdrawn),
-                    ReadRequest::TypeAhead { draft } => read_ahead(&mut editor, draft, &said, &withdrawn),
+                    ReadRequest::TypeAhead { draft } => {
+                        let flags = TypeAheadFlags { withdrawn: &withdrawn, cleared: &clears };
+                        read_ahead(&mut editor, draft, &said, flags)
+                    }
                 };
                 // A draft keeps the sign of a paste until it is sent.
                 emit(
@@ -163,7 +170,7 @@ impl InputReader {
                 );
             }
         });
-        Self { repaint, is_paused, ..reader }
+        Self { repaint, is_paused, cleared, ..reader }
     }
 
     /// Starts a reader of plain lines from standard input.
@@ -209,7 +216,15 @@ impl InputReader {
         let withdrawn = Arc::new(AtomicBool::new(false));
         let flag = withdrawn.clone();
         std::thread::spawn(move || work(taken, say, flag));
-        Self { requests, said, withdrawn, is_paused: Arc::default(), printer, repaint: Arc::default() }
+        Self {
+            requests,
+            said,
+            withdrawn,
+            cleared: Arc::default(),
+            is_paused: Arc::default(),
+            printer,
+            repaint: Arc::default(),
+        }
     }
 
     /// Returns the channel for rows to print above the line being edited, or `None` without a line editor.
@@ -220,6 +235,7 @@ impl InputReader {
     /// Sends a request. The answer to the previous request must have been received.
     pub(crate) fn request(&self, request: ReadRequest) {
         self.withdrawn.store(false, Ordering::Relaxed);
+        self.cleared.store(false, Ordering::Relaxed);
         // A thread that has exited has already sent the reason, which will be received next.
         let _ = self.requests.send(request);
     }
@@ -234,6 +250,11 @@ impl InputReader {
     /// Sets if a turn is paused, which Ctrl+P in an empty line resumes.
     pub(crate) fn set_paused(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// Clears what the user has typed during a turn. It remains in the history.
+    pub(crate) fn clear_typed(&self) {
+        self.cleared.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn withdraw(&self) {
@@ -371,15 +392,19 @@ fn read_ahead(
     editor: &mut Reedline,
     draft: String,
     said: &UnboundedSender<UserInput>,
-    withdrawn: &AtomicBool,
+    flags: TypeAheadFlags<'_>,
 ) -> UserInput {
     let show = |text: &str| emit(said, UserInput::Typing(text.to_owned()));
-    match type_ahead::read(draft, withdrawn, show) {
+    match type_ahead::read(draft, flags, show) {
         Ok(TypedAhead::Line(line)) => {
             save_line(editor, &line);
             UserInput::Line(line)
         }
         Ok(TypedAhead::Pause(text)) => UserInput::Pause(text),
+        Ok(TypedAhead::Cleared(text)) => {
+            save_line(editor, &text);
+            UserInput::Withdrawn(String::new())
+        }
         Ok(TypedAhead::End) => UserInput::End,
         Ok(TypedAhead::Withdrawn(text)) => UserInput::Withdrawn(text),
         Err(error) => UserInput::Failed(error.to_string()),
@@ -419,12 +444,7 @@ fn ask_by_lines(
 ) -> io::Result<Option<ApprovalOutcome>> {
     drop_early_lines(lines)?;
     loop {
-        let edit = if question.command.is_some() { "/e" } else { "" };
-        let session = if question.covers.is_empty() { "" } else { "/a" };
-        let always = if question.rule.is_some() { "/A" } else { "" };
-        // A capital in a list of answers would mean that Enter stands for it.
-        let (yes, choice) = if question.is_dangerous { ("Y", "type Y to run, or n") } else { ("y", "y/n") };
-        say(&format!("{} [{choice}{edit}{session}{always}/s] ", question.ask))?;
+        say(&question.line_question())?;
         let line = read_echoed_line(lines)?;
         if withdrawn.load(Ordering::Relaxed) {
             return Ok(Some(ApprovalOutcome::Withdrawn));
@@ -475,6 +495,7 @@ fn ask_by_lines(
                     "" => String::new(),
                     covers => format!(", a allow for this session: {covers}"),
                 };
+                let yes = if question.is_dangerous { "Y" } else { "y" };
                 say(&format!("{yes} run once, n [REASON] reject, e [COMMAND] edit{session}, s stop\n"))?;
             }
         }

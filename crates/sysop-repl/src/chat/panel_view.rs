@@ -51,6 +51,10 @@ pub(crate) struct PanelView {
     asked_ms: i64,
     /// True if the newest call was canceled.
     was_canceled: bool,
+    /// True if a call of the turn has started.
+    has_started: bool,
+    /// True if the newest call failed, and the row at its end says how.
+    is_failure_told: bool,
     /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
     /// Newest output line of a command running on several hosts.
@@ -232,6 +236,8 @@ impl PanelView {
                     self.newest_line = strip_controls(line).into_owned();
                 }
             }
+            // The output of a background job is shown on request.
+            Delta::Output { call, .. } if !is_running(call, transcript) => {}
             Delta::Output { call, text } => {
                 let rows = self.output_of(call, transcript, screen)?.push(text);
                 screen.rows(&rows)?;
@@ -244,6 +250,9 @@ impl PanelView {
                 }
             }
             Delta::Notice { text } if is_retrying(text) => self.retry = safe(text),
+            // The moving row says what the host does.
+            Delta::Notice { text }
+                if transcript.host_work().is_some_and(|work| text.strip_suffix('…') == Some(work)) => {}
             Delta::Notice { text } => {
                 self.close_answer(screen)?;
                 self.notice(text, screen)?;
@@ -267,6 +276,7 @@ impl PanelView {
         self.exit_code = None;
         self.newest_output.clear();
         self.was_canceled = false;
+        (self.has_started, self.is_failure_told) = (false, false);
         self.program_hint = None;
         (self.asked_at, self.asked_ms) = (None, 0);
         self.asked_here.clear();
@@ -307,6 +317,7 @@ impl PanelView {
                 if let Some(ItemBody::End(end)) = transcript.item(&id).map(|item| &item.body) {
                     self.turn_ended(end, logged.at, transcript, screen)?;
                 }
+                self.notice_of(logged, transcript, screen)?;
             }
             // Told once the pause begins.
             Event::Paused { reason: PauseReason::Asked, .. } => self.close_answer(screen)?,
@@ -498,7 +509,9 @@ impl PanelView {
         // The reason of a turn that was one command is that command's output.
         let is_news = |text: &String| text.trim() != safe(self.newest_output.trim());
         // A canceled call has said that the turn was stopped.
-        let is_told = end.reason == StopReason::Cancelled && self.was_canceled;
+        let is_direct = end.iterations == 0;
+        let is_told = end.reason == StopReason::Cancelled && self.was_canceled
+            || is_direct && end.reason == StopReason::Failed && self.is_failure_told;
         if let Some(text) = words::turn_end_summary(end).filter(|text| !is_told && is_news(text)) {
             screen.rows(&wrap(&row(&text, role), screen.render_options().width.saturating_sub(1), 2))?;
         }
@@ -513,7 +526,8 @@ impl PanelView {
             place: facts.place(),
             model: facts.model.to_string(),
             readers: words::other_readers(transcript.output_readers()).into_iter().collect(),
-            exit_code: self.exit_code,
+            // If a command that is the whole turn fails, the row at its end has its exit code.
+            exit_code: self.exit_code.filter(|code| !is_direct || *code == 0),
             duration: self.turn_began.map(duration),
             step: (end.iterations > 0).then_some((end.iterations, facts.max_iterations)),
             tokens: words::usage(end.usage),
@@ -523,8 +537,16 @@ impl PanelView {
             let text = format!("{hint}, or use the terminal with /shell");
             screen.rows(&wrap(&row(&text, StyleRole::Warn), columns, 2))?;
         }
+        if is_direct && !self.has_started {
+            return Ok(()); // nothing has run
+        }
         screen.rows(&facts.rows(columns))
     }
+}
+
+/// Returns true if this is the call that the turn waits for.
+pub(super) fn is_running(call: &CallId, transcript: &Transcript) -> bool {
+    matches!(transcript.phase(), SessionPhase::Running { call: running } if running == call)
 }
 
 /// Returns rows of a panel, wrapped again if the terminal has become narrower since they were laid out.

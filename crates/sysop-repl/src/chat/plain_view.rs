@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::io;
 
-use sysop_core::event::{Delta, Event, Origin, Update};
+use sysop_core::event::{Delta, Event, Origin, StopReason, Update};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
@@ -19,6 +19,7 @@ use sysop_term::{StyleRole, TextRow, paint};
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::live_output::{OUTPUT_HEAD_ROWS, OUTPUT_TAIL_ROWS};
+use super::panel_view::is_running;
 use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::excerpt::Excerpt;
 use crate::render::plan::{self, ProposalLocation, fold_edit};
@@ -36,6 +37,8 @@ pub(crate) struct PlainView {
     asked_here: HashSet<CallId>,
     /// Says how to answer the program that the newest call left waiting in the terminal.
     program_hint: Option<String>,
+    /// True if the newest call failed, and the line at its end says how.
+    is_failure_told: bool,
     /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
     /// Directory with full outputs, if it is on this machine.
@@ -70,6 +73,7 @@ impl ReplView for PlainView {
                 Event::Replied { step, reply } => self.replied(*step, &reply.text, screen),
                 Event::TurnStarted { turn, .. } => {
                     self.program_hint = None;
+                    self.is_failure_told = false;
                     match transcript.item(&ItemId::Prompt(*turn)).map(|item| &item.body) {
                         Some(ItemBody::Prompt(prompt)) if self.own_prompts.front() == Some(&prompt.text) => {
                             self.own_prompts.pop_front();
@@ -94,12 +98,18 @@ impl ReplView for PlainView {
                         transcript.item(&ItemId::End(*turn)).map(|item| &item.body)
                     {
                         let missed = words::missed_hosts(end, transcript);
-                        for text in words::turn_end_summary(end).into_iter().chain(missed) {
+                        let is_told =
+                            self.is_failure_told && end.iterations == 0 && end.reason == StopReason::Failed;
+                        let summary = words::turn_end_summary(end).filter(|_| !is_told);
+                        for text in summary.into_iter().chain(missed) {
                             screen.text(&format!("({text})\n"))?;
                         }
                     }
                     if let Some(hint) = self.program_hint.take() {
                         screen.text(&format!("({hint})\n"))?;
+                    }
+                    if let Some(steps) = transcript.notice_at(logged.seq) {
+                        self.say(&steps.text, StyleRole::Dim, screen)?;
                     }
                     screen.blank_row()
                 }
@@ -237,6 +247,8 @@ impl PlainView {
                 self.say("reply interrupted; retrying", StyleRole::Dim, screen)
             }
             Delta::Restarted { .. } => Ok(()),
+            // The output of a background job is shown on request.
+            Delta::Output { call, .. } if !is_running(call, transcript) => Ok(()),
             Delta::Output { call, text } => {
                 // Output of a fleet's hosts is shown together once all have finished.
                 let fleet = transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
@@ -311,7 +323,8 @@ impl PlainView {
         let rest = words::omitted_output(outcome, number);
         let streamed = self.end_output(call, &rest, screen)?;
         screen.text(&words::host_lines(outcome))?;
-        if is_direct(call, transcript) && !streamed && !outcome.output.is_empty() {
+        let has_output = !outcome.output.is_empty() && outcome.status != Status::Rejected;
+        if is_direct(call, transcript) && !streamed && has_output {
             screen.text(&safe(&outcome.output))?;
         }
         screen.end_text()?;
@@ -330,14 +343,20 @@ impl PlainView {
             (Status::Ok, _) if !is_models => {}
             (Status::Rejected, Some(ProposalState::Rejected { by: Decider::Policy, .. }))
             | (_, Some(ProposalState::NotRun)) => {
-                let named = plan.map(|plan| words::tool_line(&plan.call)).unwrap_or_default();
-                screen.text(&format!("{named}\n({})\n", words::not_run_text(outcome)))?;
+                if let Some(plan) = plan.filter(|plan| !words::is_named_at_start(plan)) {
+                    screen.text(&format!("{}\n", words::tool_line(&plan.call)))?;
+                }
+                self.is_failure_told = true;
+                screen.text(&format!("({})\n", words::not_run_text(outcome)))?;
             }
             // If the call has streamed output, that is the reason.
             (Status::Rejected, Some(ProposalState::Allowed { .. })) if !streamed => {
                 screen.text(&format!("({})\n", safe(&outcome.output)))?;
             }
-            _ => screen.text(&format!("({})\n", words::outcome_summary(outcome)))?,
+            _ => {
+                self.is_failure_told = outcome.status != Status::Failed || outcome.exit_code.is_some();
+                screen.text(&format!("({})\n", words::outcome_summary(outcome)))?;
+            }
         }
         if let Some(place) = words::full_output(outcome, self.artifacts.as_deref()) {
             screen.text(&format!("({place})\n"))?;

@@ -109,8 +109,8 @@ pub(crate) fn ask(
         QuestionKind::Secret | QuestionKind::PerhapsSecret => AnswerEcho::Hidden,
     };
     let hint = match seen {
-        AnswerEcho::Visible => "Enter send, Esc decline",
-        AnswerEcho::Hidden => "Input is hidden; Enter send, Esc decline",
+        AnswerEcho::Visible => "Enter: send, Esc: decline",
+        AnswerEcho::Hidden => "Input is hidden. Enter: send, Esc: decline",
     };
     say(keyboard, hint)?;
     let reply = read_answer(keyboard, seen, withdrawn)?;
@@ -175,7 +175,7 @@ fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> 
 /// Asks the user if a question of unknown kind is for a secret. Returns `None` if it is, otherwise the outcome of the
 /// question.
 fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<Option<PromptOutcome>> {
-    say(keyboard, "Is this a password or secret prompt?  y yes  n no  Esc decline")?;
+    say(keyboard, "Is this a password or secret prompt? y: yes, n: no, Esc: decline")?;
     let mut escape = false;
     loop {
         let mut byte = [0];
@@ -430,7 +430,7 @@ mod tests {
         expect![[r#"
             sudo on web1 asks:
               Code:
-            Input is hidden; Enter send, Esc decline
+            Input is hidden. Enter: send, Esc: decline
             › 
             › 
 

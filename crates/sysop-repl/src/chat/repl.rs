@@ -35,6 +35,7 @@ use sysop_term::StyleRole;
 use sysop_term::command::{InputLine, parse, undo_arguments};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::early_input::EarlyInput;
 use super::editor::{PathCompleter, PromptLabel};
 use super::inline_screen::{InlineScreen, TerminalOwner};
 use super::input_reader::{InputReader, ReadRequest, UserInput};
@@ -48,7 +49,7 @@ use super::{CompletionNames, ReplContext, ReplLayout};
 use crate::Exit;
 use crate::render::terminal_width;
 use crate::render::{RenderOptions, words};
-use approvals::EditedApproval;
+use approvals::{EditedApproval, OpenApproval};
 use shell::AttachedShell;
 
 /// Interval at which live rows are redrawn.
@@ -97,6 +98,7 @@ pub(super) struct Repl {
     withdrawing: bool,
     answered: Option<CallId>,
     edited: Option<EditedApproval>,
+    open_approval: OpenApproval,
     /// Programs' questions that were answered in this front end.
     settled: HashSet<QuestionId>,
     /// Sessions of the newest list, which `/resume` opens by their numbers.
@@ -115,7 +117,8 @@ pub(super) struct Repl {
     queued: Vec<String>,
     /// Prompts of `queued` that a stop dropped, until they return to the input.
     dropped: Vec<String>,
-    /// Lines that were typed during a turn and wait for its end: a command that would disturb it, and what follows.
+    /// Lines that were typed before the first prompt, or that were typed during a turn and wait for its end: a command
+    /// that would disturb it, and what follows.
     waiting: VecDeque<String>,
     /// Session whose root `@PATH` is completed from, for the thread of the line editor.
     completed_session: Arc<RwLock<SessionId>>,
@@ -188,6 +191,7 @@ impl Repl {
             ReplLayout::Plain => None,
         };
         let look = RenderOptions { width: terminal_width(), color };
+        let early = if no_echo.is_some() { EarlyInput::read() } else { EarlyInput::default() };
         let screen = InlineScreen::new(Box::new(io::stdout()), look, console.printer());
         let AttachedSession { session, last, spec } = context.opened.clone();
         Ok(Self {
@@ -204,6 +208,7 @@ impl Repl {
             withdrawing: false,
             answered: None,
             edited: None,
+            open_approval: OpenApproval::default(),
             settled: HashSet::new(),
             listed: Vec::new(),
             drawn_prompt: None,
@@ -212,10 +217,10 @@ impl Repl {
             alternate_screen: None,
             pausing: false,
             expected: None,
-            draft: String::new(),
+            draft: early.draft,
             queued: Vec::new(),
             dropped: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting: early.lines.into(),
             completed_session,
             label: Arc::default(),
             turn_interrupted: false,
@@ -354,6 +359,7 @@ impl Repl {
             self.introduce()?;
             self.view.update(update, &self.transcript, &mut self.screen)?;
             self.decided_elsewhere(&logged.event)?;
+            self.show_late_effect(&logged.event)?;
             self.follow_queue(&logged.event);
         }
         if !self.replaying() {
@@ -714,15 +720,17 @@ impl Repl {
 
     /// Runs the first proposed step under the current approval mode.
     fn run_proposed_step(&mut self) -> io::Result<()> {
-        let Some(call) = self.transcript.proposed_steps().first().map(|step| step.call.clone()) else {
-            return self.note("no proposed steps; to get some, run /approve never and then prompt the model");
-        };
+        if let Some(why) = self.transcript.step_refusal() {
+            return self.note(why);
+        }
+        let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
+        let Some(call) = next else { return Ok(()) };
         self.direct(&call.name, call.arguments.to_value(), Origin::Plan)
     }
 
     fn approve(&mut self, mode: Option<ApprovalMode>) -> io::Result<()> {
         if let Some(mode) = mode {
-            let steps = ui_text::proposed_steps(&self.transcript.proposed_steps());
+            let steps = self.transcript.steps_sentence();
             if let Some(steps) = steps.filter(|_| mode != ApprovalMode::Never) {
                 self.note(&steps)?;
             }

@@ -233,10 +233,16 @@ impl Person {
     }
 
     fn starts(form: &str, history: Option<&std::path::Path>) -> Self {
+        Self::starts_after("", form, history)
+    }
+
+    /// Starts the REPL on a terminal at which this text has been typed.
+    fn starts_after(typed: &str, form: &str, history: Option<&std::path::Path>) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
         pty.resize(pty_process::Size::new(30, 80)).unwrap();
         let terminal = std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().unwrap();
         let before = rustix::termios::tcgetattr(&terminal).unwrap();
+        assert_eq!(rustix::io::write(&terminal, typed.as_bytes()).unwrap(), typed.len());
         let mut command = pty_process::Command::new(std::env::current_exe().unwrap())
             .args([CHILD, "--exact", "--nocapture", "--test-threads=1"])
             .env(FORM, form)
@@ -620,7 +626,7 @@ async fn text_typed_during_a_turn_is_shown_and_stays_for_the_prompt() {
     person.types("!sleep 9\r").await;
     person.sees("running sleep 9").await;
     person.types("hello later").await;
-    person.sees("Enter queue · Ctrl+U clear line › hello later").await;
+    person.sees("Enter queue · Ctrl+C clear line › hello later").await;
     person.types("\u{1c}").await;
     person.sees("pausing after this command…").await;
     let text = person.sees("paused ›").await;

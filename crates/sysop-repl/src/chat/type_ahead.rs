@@ -34,31 +34,45 @@ pub(super) enum TypedAhead {
     End,
     /// The request was withdrawn. Contains the text typed so far.
     Withdrawn(String),
+    /// This text was cleared.
+    Cleared(String),
 }
 
-/// Reads keys until Enter or until `withdrawn` is set. `text` is what was typed before. Calls `show` with the end of
-/// the text, which is what a row can show, after each change. The terminal must not echo.
+/// Flags that another thread sets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TypeAheadFlags<'a> {
+    /// Ends the reading.
+    pub(super) withdrawn: &'a AtomicBool,
+    /// Ends the reading and clears the text.
+    pub(super) cleared: &'a AtomicBool,
+}
+
+/// Reads keys until Enter or until one of the `flags` is set. `text` is what was typed before. Calls `show` with the end
+/// of the text, which is what a row can show, after each change. The terminal must not echo.
 pub(super) fn read(
     text: String,
-    withdrawn: &AtomicBool,
+    flags: TypeAheadFlags<'_>,
     mut show: impl FnMut(&str),
 ) -> io::Result<TypedAhead> {
     // A pasted line feed is then part of the text.
     crossterm::execute!(io::stderr(), EnableBracketedPaste)?;
-    let read = read_events(text, withdrawn, &mut show);
+    let read = read_events(text, flags, &mut show);
     crossterm::execute!(io::stderr(), DisableBracketedPaste)?;
     read
 }
 
 fn read_events(
     mut text: String,
-    withdrawn: &AtomicBool,
+    flags: TypeAheadFlags<'_>,
     show: &mut impl FnMut(&str),
 ) -> io::Result<TypedAhead> {
     show(end(&text));
     loop {
         // What was typed before the withdrawal is read, because whoever reads next may discard it.
-        let is_withdrawn = withdrawn.load(Ordering::Relaxed);
+        let is_withdrawn = flags.withdrawn.load(Ordering::Relaxed);
+        if flags.cleared.swap(false, Ordering::Relaxed) {
+            return Ok(TypedAhead::Cleared(text));
+        }
         if !event::poll(if is_withdrawn { Duration::ZERO } else { LOOK_UP })? {
             if is_withdrawn {
                 return Ok(TypedAhead::Withdrawn(text));
@@ -126,7 +140,7 @@ fn edit_by_key(text: &mut String, key: KeyEvent) -> Option<String> {
 
 /// Returns the row that shows the text while a turn is running: its end, if it is longer than the row.
 pub(super) fn typed_row(text: &str, columns: usize) -> TextRow {
-    let keys = if columns < KEYS_COLUMNS_MIN { "" } else { "Enter queue · Ctrl+U clear line " };
+    let keys = if columns < KEYS_COLUMNS_MIN { "" } else { "Enter queue · Ctrl+C clear line " };
     let mut out = row(keys, StyleRole::Dim);
     out.push(span("› ", StyleRole::Title));
     let room = columns.saturating_sub(out.width() + 1);
@@ -215,7 +229,7 @@ mod tests {
     #[test]
     fn the_row_shows_the_end_of_a_long_text_in_every_width() {
         let text = |text: &str, columns| typed_row(text, columns).text();
-        assert_eq!(text("check nginx", 80), "Enter queue · Ctrl+U clear line › check nginx");
+        assert_eq!(text("check nginx", 80), "Enter queue · Ctrl+C clear line › check nginx");
         assert_eq!(text("one\ntwo\u{1b}[2J", 40), "› one↵two\\x1b[2J");
         assert_eq!(text("the quick brown fox", 16), "› …ck brown fox");
         for columns in 0..90 {

@@ -120,10 +120,12 @@ impl StreamedOutput {
 }
 
 /// Returns the last lines of a failed command's output, which usually say why it failed, without sysop's line about its
-/// exit code.
+/// exit code and about undo.
 pub(super) fn failure_lines(output: &str) -> Vec<String> {
     let output = safe(output);
-    let is_said = |line: &&str| !line.trim().is_empty() && !line.starts_with("[exit code ");
+    let is_said = |line: &&str| {
+        !line.trim().is_empty() && !["[exit code ", "[no undo: "].iter().any(|note| line.starts_with(note))
+    };
     let mut lines: Vec<String> =
         output.lines().rev().filter(is_said).take(FAILURE_LINES).map(|line| short(&line)).collect();
     lines.reverse();

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use sysop_core::event::{Delta, Event, Logged, Update};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::text::{Stripper, strip_controls};
+use sysop_core::text::{Stripper, strip_prose};
 use sysop_core::transcript::{
     Decider, ItemBody, ItemId, ProposalState, SessionPhase, Transcript, TurnEnd, event_notice,
 };
@@ -13,6 +13,7 @@ use sysop_core::ui_text::{error_lines, is_retrying};
 use sysop_core::undo::changed_line;
 use sysop_term::StyleRole;
 use sysop_term::markdown::MarkdownStream;
+use sysop_term::output::output_and_undo_note;
 use sysop_wire::Encoder;
 
 use super::ExecTask;
@@ -38,6 +39,8 @@ pub(super) struct ExecPrinter {
     pub(super) holds_answer: bool,
     /// Directory with full outputs, if it is on this machine.
     pub(super) artifacts: Option<String>,
+    /// Notices to print after the running call.
+    after_call: Vec<String>,
     /// Set once an exit was requested and its reason has been printed. Later output is dropped.
     pub(super) ending: bool,
 }
@@ -89,8 +92,14 @@ impl ExecPrinter {
             is_undo,
             holds_answer: false,
             artifacts: None,
+            after_call: Vec::new(),
             ending: false,
         }
+    }
+
+    /// `holds_answer` is true if answers must match a schema.
+    pub(super) fn configure(&mut self, call_output: CallOutput, is_quiet: bool, holds_answer: bool) {
+        (self.call_output, self.is_quiet, self.holds_answer) = (call_output, is_quiet, holds_answer);
     }
 
     pub(super) fn render_options(&self) -> RenderOptions {
@@ -150,6 +159,11 @@ impl ExecPrinter {
             }
             ExecOutput::Terminal { .. } | ExecOutput::Json { .. } | ExecOutput::Pipe { .. } => Ok(()),
         }
+    }
+
+    /// Removes the row about the wait, unless the terminal is gone.
+    pub(super) fn clear_wait(&mut self) {
+        let _ = self.pause();
     }
 
     /// Removes an unfinished row from the screen, if the answer is written to a terminal.
@@ -233,17 +247,9 @@ impl ExecPrinter {
                 Ok(())
             }
             Event::ToolFinished { call, outcome } => {
-                if let Some(ItemBody::Answer(text)) =
-                    transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
-                {
-                    return self.answer(&text.text);
-                }
-                if self.print_unstarted(call, outcome, transcript) {
-                    return Ok(());
-                }
-                self.finished(call, outcome)?;
-                if let Some(line) = changed_line(outcome, transcript.tool_calls()) {
-                    self.progress(&format!("  {}", safe(&line)));
+                self.call_ended(call, outcome, transcript)?;
+                for notice in std::mem::take(&mut self.after_call) {
+                    self.progress(&notice);
                 }
                 Ok(())
             }
@@ -252,8 +258,16 @@ impl ExecPrinter {
                 self.progress(&words::typed(by, typed));
                 Ok(())
             }
-            event @ (Event::Configured { reached: Some(_), .. }
-            | Event::ContextCompacted { .. }
+            event @ Event::Configured { reached: Some(_), .. } => {
+                let notice = event_notice(event).map(|notice| safe(&notice.text)).unwrap_or_default();
+                // A line between a call and its result would separate them.
+                match transcript.phase() {
+                    SessionPhase::Running { .. } => self.after_call.push(notice),
+                    _ => self.progress(&notice),
+                }
+                Ok(())
+            }
+            event @ (Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
             | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }) => {
@@ -264,6 +278,23 @@ impl ExecPrinter {
             }
             _ => Ok(()),
         }
+    }
+
+    fn call_ended(&mut self, call: &CallId, outcome: &Outcome, transcript: &Transcript) -> io::Result<()> {
+        if let Some(ItemBody::Answer(text)) =
+            transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
+        {
+            return self.answer(&text.text);
+        }
+        if self.print_unstarted(call, outcome, transcript) {
+            return Ok(());
+        }
+        self.finished(call, outcome)?;
+        if let Some(line) = changed_line(outcome, transcript.tool_calls()) {
+            self.progress(&format!("  {}", safe(&line)));
+        }
+        self.undo_note(outcome);
+        Ok(())
     }
 
     fn stream(&mut self, step: StepId, text: &str) -> io::Result<()> {
@@ -339,7 +370,7 @@ impl ExecPrinter {
                 screen.rows(&rows)
             }
             ExecOutput::Pipe { out, .. } => {
-                writeln!(out, "{}", strip_controls(text))?;
+                writeln!(out, "{}", strip_prose(text))?;
                 out.flush()
             }
             ExecOutput::Json { .. } => Ok(()),
@@ -402,6 +433,14 @@ impl ExecPrinter {
             ProposalState::Waiting
             | ProposalState::Allowed { .. }
             | ProposalState::Rejected { by: Decider::Person(_), .. } => false,
+        }
+    }
+
+    /// Prints why a call cannot be undone, unless its output is shown, which ends with that.
+    fn undo_note(&mut self, outcome: &Outcome) {
+        let is_shown = self.is_undo || self.call_output != CallOutput::Hidden;
+        if let Some(note) = output_and_undo_note(outcome).1.filter(|_| !is_shown) {
+            self.progress(&format!("  [{}]", safe(&note)));
         }
     }
 

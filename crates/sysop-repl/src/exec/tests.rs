@@ -103,6 +103,13 @@ async fn only_the_answer_is_on_standard_output() {
 }
 
 #[tokio::test]
+async fn an_answer_in_a_pipe_keeps_its_joiners_and_no_control() {
+    let rig = prompt("joined");
+    assert_eq!(exit(rig.context).await, Exit::Done);
+    assert_eq!(rig.out.text(), "👩\u{200d}💻 می\u{200c}خواهم\n");
+}
+
+#[tokio::test]
 async fn a_task_whose_host_was_not_reached_fails() {
     check(
         prompt("unreachable"),
@@ -159,6 +166,28 @@ async fn a_quiet_run_prints_the_answer_and_what_was_not_done() {
     rig.context.is_quiet = true;
     assert_eq!(exit(rig.context).await, Exit::Done);
     assert!(rig.err.text().contains("denied by a hook: no ticket"), "{}", rig.err.text());
+}
+
+#[tokio::test]
+async fn a_change_without_an_undo_says_why() {
+    check(
+        prompt("unsaved"),
+        expect![[r#"
+            exit 0
+            --- out
+            --- err
+            [Tool: bash("rm -r /srv/big x")]
+              gone
+              failed, exit code 1, 0 ms
+              [no undo: /srv/big is 120 MB: its content is not saved]
+        "#]],
+    )
+    .await;
+    let mut rig = prompt("unsaved");
+    rig.context.call_output = CallOutput::Excerpt;
+    let err = rig.err.clone();
+    exit(rig.context).await;
+    assert_eq!(err.text().matches("[no undo: ").count(), 1, "{}", err.text());
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{Proposal, SessionInfo};
 use sysop_term::TextRow;
 use sysop_term::plan::{
-    canary_rows, effect_rows, guard_rows, origin_rows, preview_rows, reason_rows, terms_rows,
+    canary_rows, effect_rows, guard_rows, origin_rows, preview_rows, reason_rows, terms_rows, unshown_preview,
 };
 
 use super::{StyleRole, THEME, row, span, words, wrap};
@@ -38,7 +38,7 @@ pub(crate) fn rows(
     out.push(TextRow::default());
     out.extend(preview_rows(plan, &plan.command, &plan.risk.findings, THEME, columns));
     out.push(TextRow::default());
-    out.extend(effect_rows(&plan.preview, columns, THEME));
+    out.extend(effect_rows(unshown_preview(plan), columns, THEME));
     out.extend(risk_rows(plan, columns));
     out.extend(guard_rows(plan, columns, THEME));
     out.extend(terms_rows(plan, Some(words::now()), columns, THEME));

@@ -73,6 +73,19 @@ fn a_typed_command_does_not_mention_the_model() {
 }
 
 #[test]
+fn the_change_of_a_file_is_shown_once() {
+    let mut plan = plan("", Vec::new());
+    plan.call.name = "write_file".into();
+    let arguments = json!({ "path": "f", "content": "one\ntwo\n" });
+    plan.call.arguments = Arguments::Object(arguments.as_object().cloned().expect("it is an object"));
+    let summary = "overwrites f (9 bytes, 2 lines): +1 −1 lines";
+    plan.preview = [summary, "@@ -2 +2 @@", " one", "-2", "+two"].map(str::to_owned).to_vec();
+    let text = shown(&boxed(&plan, 80));
+    assert!(text.contains(&format!("→ {summary}")), "{text}");
+    assert!(text.matches("two").count() == 1 && !text.contains("@@"), "{text}");
+}
+
+#[test]
 fn a_proposal_says_when_its_approval_expires() {
     let mut plan = plan("touch a", Vec::new());
     assert!(!shown(&boxed(&plan, 80)).contains("expire"));
@@ -176,8 +189,8 @@ fn a_file_proposal_shows_everything_it_writes() {
         │ + y\xa0= 3                                              │
         │                                                         │
         │ risk: makes changes                                     │
-        │ allow for session: any edit_file call here, except on   │
-        │   protected files                                       │
+        │ allow for session: all edits here, except of protected  │
+        │   files                                                 │
         ╰─────────────────────────────────────────────────────────╯
     "#]]
     .assert_eq(&shown(&boxed(&plan, 60)));

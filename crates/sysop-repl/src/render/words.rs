@@ -1,6 +1,6 @@
 //! Words for events and risk classes, most of them shared with the other front ends.
 
-use sysop_core::event::StopReason;
+use sysop_core::event::{Origin, StopReason};
 use sysop_core::id::Timestamp;
 use sysop_core::outcome::{Outcome, RunningProgram};
 use sysop_core::policy::RiskClass;
@@ -55,6 +55,13 @@ fn running_words(transcript: &Transcript) -> String {
     safe(&format!("{short}{dots}"))
 }
 
+/// Returns the lines that tell the effect of a call after its question was drawn.
+pub(crate) fn late_effect(preview: &[String]) -> Vec<String> {
+    let summary = sysop_core::preview::summary(preview);
+    let known: Vec<_> = summary.iter().map(|line| format!("→ {}", safe(line))).collect();
+    if known.is_empty() { vec!["→ effect: nothing found".to_owned()] } else { known }
+}
+
 /// Maximum length of a program's last line in a sentence, in characters.
 const PROGRAM_LINE_CHARS_MAX: usize = 80;
 
@@ -88,6 +95,11 @@ pub(crate) fn queued_messages(transcript: &Transcript) -> Option<String> {
         count => format!(" (and {count} more)"),
     };
     Some(format!("queued: {short}{dots}{more}"))
+}
+
+/// Returns true if the start of the call, which the log has even if the call cannot run, is shown with its command.
+pub(crate) fn is_named_at_start(plan: &Proposal) -> bool {
+    matches!(plan.origin, Origin::Routine | Origin::Plan | Origin::McpClient)
 }
 
 /// Says why the answer "always" is not offered for a proposal.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
-use sysop_core::event::{Decision, Event, Input, Update};
+use sysop_core::event::{Decision, Event, Input, Origin, Update};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{Arguments, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
@@ -360,7 +360,13 @@ async fn policy_decisions_are_audited() {
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
     assert_eq!(world.lines(), ["Finished - laptop local:/srv touch x rejected"]);
-    assert_eq!(world.ran(), 0);
+    let arguments = serde_json::json!({ "command": "touch y" }).as_object().cloned().unwrap();
+    let typed = Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User, by: None };
+    handle.send(typed).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
+    let denied = "Finished - laptop local:/srv touch y rejected";
+    assert_eq!(world.lines().last().map(String::as_str), Some(denied));
+    assert_eq!((world.lines().len(), world.ran()), (2, 0), "a denied call does not start");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sysop_core::event::{ConfigChange, Decision, Event, Logged, Origin, TypedInput};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::outcome::Outcome;
+use sysop_core::outcome::{Outcome, Status};
 
 use super::entry::{AuditEntry, Kind};
 use super::redact::CommandRedactor;
@@ -86,7 +86,12 @@ impl AuditTracker {
 
     /// Returns the lines for these events, which must continue the tracked state.
     pub(super) fn entries(&mut self, id: &SessionId, events: &[Arc<Logged>]) -> Vec<AuditEntry> {
-        events.iter().filter_map(|logged| self.entry(id, logged)).collect()
+        let mut entries = Vec::new();
+        for (at, logged) in events.iter().enumerate() {
+            let entry = self.entry(id, logged);
+            entries.extend(entry.filter(|_| !is_denied(logged, events.get(at + 1))));
+        }
+        entries
     }
 
     fn entry(&mut self, id: &SessionId, logged: &Logged) -> Option<AuditEntry> {
@@ -107,6 +112,13 @@ impl AuditTracker {
         }
         Some(entry)
     }
+}
+
+/// Returns true for the start of a call that was denied, which is logged only to name the call: nothing began.
+fn is_denied(start: &Logged, next: Option<&Arc<Logged>>) -> bool {
+    let (Event::ToolStarted { call: started, .. }, Some(next)) = (&start.event, next) else { return false };
+    matches!(&next.event, Event::ToolFinished { call, outcome }
+        if *call == started.id && outcome.status == Status::Rejected)
 }
 
 /// Returns true if the event produces an audit line.

@@ -181,13 +181,17 @@ impl Cookie {
     }
 
     pub(super) fn set(&self, token: &SecretString) -> String {
-        let secure = if self.secure { "; Secure" } else { "" };
         // Max-Age is the lifetime of a page's token: 30 days.
-        format!(
-            "{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000{secure}",
-            self.name,
-            token.expose_secret()
-        )
+        self.line(token.expose_secret(), 2_592_000)
+    }
+
+    pub(super) fn clear(&self) -> String {
+        self.line("", 0)
+    }
+
+    fn line(&self, value: &str, max_age_s: u32) -> String {
+        let secure = if self.secure { "; Secure" } else { "" };
+        format!("{}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={max_age_s}{secure}", self.name)
     }
 
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<SecretString> {

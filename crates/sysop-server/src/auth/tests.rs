@@ -336,7 +336,7 @@ async fn a_read_token_cannot_operate() {
 #[tokio::test]
 async fn a_token_in_the_address_is_exchanged_for_a_cookie() {
     let world = World::new().await;
-    let start = world.tokens.start("ada").await.unwrap();
+    let (start, _) = world.tokens.start("ada").await.unwrap();
     let target = format!("/?x=1&token={}", start.expose_secret());
     let visit = async |headers: &[(&str, &str)]| {
         world.ask(request("GET", &target, headers), Scope::Read).await.unwrap_err()
@@ -392,6 +392,36 @@ async fn a_user_signs_in_with_a_token_on_our_own_page_only() {
 }
 
 #[tokio::test]
+async fn a_browser_signs_out_itself_alone_and_from_our_own_page_only() {
+    let world = World::new().await;
+    let (cookie, other) = (world.cookie().await, world.cookie().await);
+    let log_out = async |headers: &[(&str, &str)]| {
+        let (parts, ()): (Parts, ()) = request("POST", "/api/logout", headers).into_parts();
+        world.auth.log_out(&parts, Peer(PEER.parse().unwrap())).await
+    };
+    let is_signed_in = async |cookie: &str| {
+        world.status(request("GET", "/api/me", &[("cookie", cookie)]), Scope::Read).await == 200
+    };
+    let (own, shown) = (("origin", "http://127.0.0.1:8765"), ("cookie", cookie.as_str()));
+    let evil = ("origin", "https://evil.example");
+    for headers in [&[shown][..], &[("origin", "null"), shown], &[evil, shown]] {
+        assert_eq!(log_out(headers).await.status().as_u16(), 403, "{headers:?}");
+    }
+    let (name, bearer) = world.bearer();
+    assert_eq!(log_out(&[own, (name, &bearer)]).await.status().as_u16(), 401, "only a cookie is signed out");
+    let page = world.ask(request("GET", "/", &[shown]), Scope::Read).await.unwrap();
+    let response = log_out(&[own, shown]).await;
+    assert_eq!(response.status().as_u16(), 204);
+    let cleared = response.headers()["set-cookie"].to_str().unwrap();
+    assert_eq!(cleared, "sysop-8765=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
+    assert!(page.ended.is_cancelled(), "its open connections end");
+    assert_eq!((is_signed_in(&cookie).await, is_signed_in(&other).await), (false, true));
+    assert_eq!(log_out(&[own, shown]).await.status().as_u16(), 401);
+    let token = request("GET", "/api/me", &[(name, &bearer)]);
+    assert_eq!(world.status(token, Scope::Read).await, 200, "the token that the page was opened with works");
+}
+
+#[tokio::test]
 async fn the_sign_in_page_says_why_it_is_shown() {
     let world = World::new().await;
     let text = async |response: Response<Body>| {
@@ -417,7 +447,7 @@ async fn the_sign_in_page_says_why_it_is_shown() {
 async fn behind_tls_the_cookie_is_secure() {
     let settings = TokenAuthSettings { tls: true, ..settings() };
     let world = World::with(settings).await;
-    let start = world.tokens.start("ada").await.unwrap();
+    let (start, _) = world.tokens.start("ada").await.unwrap();
     let target = format!("/?token={}", start.expose_secret());
     let mut response = world.ask(request("GET", &target, &[]), Scope::Read).await.unwrap_err();
     let cookie = response.headers()["set-cookie"].to_str().unwrap().to_owned();
@@ -432,7 +462,7 @@ async fn behind_tls_the_cookie_is_secure() {
 #[tokio::test]
 async fn a_proxy_reports_the_scheme_of_the_request() {
     let world = World::new().await;
-    let start = world.tokens.start("ada").await.unwrap();
+    let (start, _) = world.tokens.start("ada").await.unwrap();
     let target = format!("/?token={}", start.expose_secret());
     let headers = [("x-forwarded-proto", "https"), ("host", "ops.example")];
     let response = world.ask(request("GET", &target, &headers), Scope::Read).await.unwrap_err();
@@ -576,7 +606,8 @@ async fn an_expired_token_is_rejected() {
 #[tokio::test]
 async fn a_start_token_survives_a_restart_and_old_ones_are_removed() {
     let world = World::new().await;
-    let first = world.tokens.start("ada").await.unwrap();
+    let (first, life) = world.tokens.start("ada").await.unwrap();
+    assert_eq!(life.as_secs(), 12 * 3600, "the user has a token of their own");
     let reopened = Tokens::open(
         Arc::clone(&world.store) as Arc<dyn TokenStore>,
         Arc::clone(&world.clock) as Arc<dyn Clock>,
@@ -684,7 +715,7 @@ async fn a_chatty_socket_is_throttled() {
 #[tokio::test]
 async fn tokens_of_processes_leave_start_tokens_valid_and_can_be_revoked() {
     let world = World::new().await;
-    let start = world.tokens.start("ada").await.unwrap();
+    let (start, _) = world.tokens.start("ada").await.unwrap();
     let (first, id) = world.tokens.of_process("ada").await.unwrap();
     for _ in 0..20 {
         world.tokens.of_process("ada").await.unwrap();

@@ -198,6 +198,26 @@ impl Authenticator for TokenAuth {
         }
     }
 
+    async fn log_out(&self, request: &Parts, peer: Peer) -> Response {
+        let request_origin = match self.check_origin(request, peer) {
+            Ok(request_origin) => request_origin,
+            Err(refusal) => return refusal.into_response(),
+        };
+        if !request_origin.is_same_origin {
+            return AuthError::Origin.into_response();
+        }
+        let cookie = Cookie::new(request_origin.scheme, request_origin.port);
+        let is_logged_out = match cookie.read(&request.headers) {
+            Some(token) => self.tokens.log_out(&token).await,
+            None => Ok(false),
+        };
+        match is_logged_out {
+            Ok(true) => (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie.clear())]).into_response(),
+            Ok(false) => self.count_failure(&request_origin, AuthError::Token).into_response(),
+            Err(error) => unavailable(&error).into_response(),
+        }
+    }
+
     async fn link(&self, caller: &Caller, scopes: Scopes) -> Result<PageLink, Box<Response>> {
         let asked = Scopes {
             operate: scopes.operate && caller.scopes.operate,

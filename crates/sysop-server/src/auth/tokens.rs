@@ -121,8 +121,8 @@ impl Tokens {
     }
 
     /// Creates the start token, which is printed in the page's URL. The token survives restarts. It is valid for
-    /// 30 days if the user has issued no token that may operate, and for 12 hours otherwise.
-    pub async fn start(&self, owner: &str) -> Result<SecretString, StoreError> {
+    /// 30 days if the user has issued no token that may operate, and for 12 hours otherwise. Returns it with its lifetime.
+    pub async fn start(&self, owner: &str) -> Result<(SecretString, Duration), StoreError> {
         self.remove_expired().await?;
         let now = self.clock.now();
         let has_own = self.table().rows.iter().any(|row| {
@@ -130,7 +130,8 @@ impl Tokens {
         });
         let life = if has_own { START_BESIDE_OTHERS_MS } else { START_MS };
         self.keep_newest(STARTS_MAX - 1, |record| is_start(record) && record.name != PROCESS).await?;
-        Ok(self.insert_start(START, owner, life).await?.0)
+        let (token, _) = self.insert_start(START, owner, life).await?;
+        Ok((token, Duration::from_millis(life.unsigned_abs())))
     }
 
     /// Creates a token for joining the sessions of this process, which must [revoke](Self::revoke) it at its end. The
@@ -245,6 +246,13 @@ impl Tokens {
             Some(bearer) => self.page(&bearer).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Logs out the browser with this cookie, and no other. Returns false if the cookie is invalid.
+    pub async fn log_out(&self, cookie: &SecretString) -> Result<bool, StoreError> {
+        let Some(row) = self.entry(cookie, CredentialKind::Cookie).await? else { return Ok(false) };
+        self.revoke(&row.record.id).await?;
+        Ok(true)
     }
 
     /// Refreshes the cache until `stop` is canceled, so that open connections end with their token. Also records when

@@ -1,4 +1,4 @@
-//! The login form, where a user types a token into the page.
+//! The login form, where a user types a token into the page, and the end of the login.
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::Response;
@@ -35,4 +35,14 @@ pub(super) async fn log_in(
         return problem::bad("the form has no `token`");
     };
     shared.authenticator.log_in(&parts, peer, token.into()).await
+}
+
+/// `POST /api/logout`.
+pub(super) async fn log_out(
+    State(shared): State<SharedServer>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    shared.authenticator.log_out(&parts, peer).await
 }

@@ -1,10 +1,15 @@
 //! Terminal output for one client: converts bytes to text, splitting only between characters.
 
+use std::sync::LazyLock;
+
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sysop_core::id::SessionId;
 use sysop_driver::prompter::{TerminalOutput, TerminalSize, TerminalView};
 use sysop_wire::ServerMessage;
+
+/// Id of this process, with which all its shells end.
+static INSTANCE: LazyLock<String> = LazyLock::new(|| uuid::Uuid::new_v4().simple().to_string());
 
 pub(crate) struct TerminalFeed {
     session: SessionId,
@@ -18,7 +23,10 @@ impl TerminalFeed {
     pub(crate) fn new(session: SessionId, view: TerminalView) -> (Self, ServerMessage) {
         let mut watching = Self { session, live: view.live, begun: Vec::new() };
         let data = watching.text(&view.picture);
-        let first = watching.output(data, true, Some(view.size), None);
+        let mut first = watching.output(data, true, Some(view.size), None);
+        if let ServerMessage::TerminalOutput { instance, .. } = &mut first {
+            *instance = Some(INSTANCE.clone());
+        }
         (watching, first)
     }
 
@@ -59,6 +67,7 @@ impl TerminalFeed {
             cols: size.map(|size| size.columns),
             rows: size.map(|size| size.rows),
             ended,
+            instance: None,
         }
     }
 
@@ -106,14 +115,29 @@ pub(crate) async fn next_terminal_message(terminal: &mut Option<TerminalFeed>) -
 mod tests {
     use super::*;
 
+    fn view(picture: &'static [u8]) -> TerminalView {
+        TerminalView {
+            size: TerminalSize { columns: 80, rows: 24 },
+            picture: bytes::Bytes::from_static(picture),
+            live: futures::stream::empty().boxed(),
+        }
+    }
+
+    #[test]
+    fn the_first_message_of_each_attachment_names_the_server_process() {
+        let instance = || {
+            let (_, message) = TerminalFeed::new(SessionId::new("s"), view(b"$ "));
+            let ServerMessage::TerminalOutput { instance: Some(instance), .. } = message else {
+                panic!("{message:?}")
+            };
+            instance
+        };
+        assert_eq!(instance(), instance());
+    }
+
     #[test]
     fn characters_are_sent_whole_for_any_chunking() {
-        let view = TerminalView {
-            size: TerminalSize { columns: 80, rows: 24 },
-            picture: bytes::Bytes::from_static(b"a\xc3"),
-            live: futures::stream::empty().boxed(),
-        };
-        let (mut watching, first) = TerminalFeed::new(SessionId::new("s"), view);
+        let (mut watching, first) = TerminalFeed::new(SessionId::new("s"), view(b"a\xc3"));
         let ServerMessage::TerminalOutput { data, reset: true, cols: Some(80), .. } = first else {
             panic!("{first:?}")
         };

@@ -434,20 +434,28 @@ fn changes_have_a_reason() {
     assert!(analyze("ls -la | wc -l", &super::bash()).risk.findings.is_empty());
 }
 
-fn words(words: &[Option<&str>]) -> Invocation {
-    Invocation { words: words.iter().map(|word| word.map(str::to_owned)).collect() }
-}
-
 #[test]
 fn wrapped_invocations_are_unwrapped() {
-    let analysis = analyze("sudo -u x ls \"a b\" $y *.c; sh -c 'cat f'", &super::bash());
+    let command = "sudo -u x ls \"a b\" $y *.c; sh -c 'cat f'";
+    let analysis = analyze(command, &super::bash());
+    let found: Vec<(&str, Vec<_>)> = analysis
+        .invocations
+        .iter()
+        .map(|Invocation { words, span: (start, end) }| {
+            (&command[*start..*end], words.iter().map(Option::as_deref).collect())
+        })
+        .collect();
+    let (listed, script) = ("ls \"a b\" $y *.c", "sh -c 'cat f'");
     let expected = [
-        words(&[Some("sudo"), Some("-u"), Some("x"), Some("ls"), Some("a b"), None, None]),
-        words(&[Some("ls"), Some("a b"), None, None]),
-        words(&[Some("sh"), Some("-c"), Some("cat f")]),
-        words(&[Some("cat"), Some("f")]),
+        (
+            "sudo -u x ls \"a b\" $y *.c",
+            vec![Some("sudo"), Some("-u"), Some("x"), Some("ls"), Some("a b"), None, None],
+        ),
+        (listed, vec![Some("ls"), Some("a b"), None, None]),
+        (script, vec![Some("sh"), Some("-c"), Some("cat f")]),
+        ("'cat f'", vec![Some("cat"), Some("f")]),
     ];
-    assert_eq!(analysis.invocations, expected);
+    assert_eq!(found, expected);
 }
 
 #[test]

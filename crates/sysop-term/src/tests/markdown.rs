@@ -130,7 +130,6 @@ fn code_keeps_its_lines_and_indentation() {
         24,
         expect![[r##"
         Run:
-        ▏ sh
         ▏ for x in *; do
         ▏     echo "$x"   # all
         ▏ done

@@ -1,6 +1,7 @@
 //! Requests from `App` to the run loop.
 
 use sysop_core::event::Input;
+use sysop_core::message::ModelRef;
 use sysop_core::question::QuestionId;
 use sysop_core::style::StyleRuns;
 use sysop_driver::frontend::{OfferedRule, SessionSelector};
@@ -41,6 +42,8 @@ pub enum Action {
     ListToolServers,
     /// Find out how the session's model gets its tools.
     FetchModelStatus,
+    /// Ask the model's server if it offers the model.
+    CheckModel(ModelRef),
     FindPaths(String),
     AppendPromptHistory(String),
     SaveTheme(ThemeName),

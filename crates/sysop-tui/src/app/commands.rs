@@ -218,7 +218,7 @@ impl App {
             return Vec::new();
         };
         let actions = self.configure(ConfigChange::Approve(mode), now);
-        let steps = ui_text::proposed_steps(&self.transcript.proposed_steps());
+        let steps = self.transcript.steps_sentence();
         if let Some(steps) = steps.filter(|_| mode != ApprovalMode::Never) {
             self.show_flash(steps, now);
         }
@@ -278,12 +278,12 @@ impl App {
 
     /// Runs the first proposed step, subject to the current approval mode.
     fn run_proposed_step(&mut self, now: Duration) -> Vec<Action> {
-        let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
-        match next {
-            None => self
-                .remark("no proposed steps; to get some, run /approve never and then prompt the model", now),
-            Some(call) => self.direct(&call.name, &call.arguments.to_value(), Origin::Plan, now),
+        if let Some(why) = self.transcript.step_refusal() {
+            return self.remark(why, now);
         }
+        let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
+        let Some(call) = next else { return Vec::new() };
+        self.direct(&call.name, &call.arguments.to_value(), Origin::Plan, now)
     }
 
     fn remark(&mut self, text: impl Into<String>, now: Duration) -> Vec<Action> {
@@ -315,7 +315,11 @@ impl App {
             return Vec::new();
         };
         match typed_model(name, current) {
-            Ok(model) => self.configure(ConfigChange::Model(model), now),
+            Ok(model) => {
+                let mut actions = self.configure(ConfigChange::Model(model.clone()), now);
+                actions.push(Action::CheckModel(model));
+                actions
+            }
             Err(why) => self.remark(why, now),
         }
     }

@@ -65,6 +65,7 @@ impl App {
         let is_new = std::mem::take(&mut self.is_message_new);
         let is_dismissed = is_new && key.code == KeyCode::Esc && self.dismiss_message();
         self.drop_old_flash(now);
+        self.last_key = Some(now);
         self.selection = None;
         if is_dismissed || self.are_keys_muted(now) {
             return Vec::new();

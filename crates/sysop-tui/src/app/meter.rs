@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sysop_core::cost_report::CostReport;
 use sysop_core::event::{Delta, Event};
+use sysop_core::id::CallId;
 use sysop_core::model_table::ModelPrice;
 use sysop_core::ui_text;
 
@@ -15,6 +16,8 @@ pub(super) struct UsageMeter {
     turn: Option<Duration>,
     took: Option<Duration>,
     phase: Duration,
+    /// The call that has been running since `phase`, also while a pause is requested; `None` if none runs.
+    call: Option<CallId>,
     /// True once a part of the reply has arrived.
     answering: bool,
     /// Last notice that arrived while the session was waiting for the model, and the time at which it arrived.
@@ -59,8 +62,12 @@ impl UsageMeter {
         }
     }
 
-    pub(super) fn phase(&mut self, now: Duration) {
-        self.phase = now;
+    /// Begins a phase, in which `call` runs. The time goes on if the call ran in the last phase, too.
+    pub(super) fn phase(&mut self, call: Option<CallId>, now: Duration) {
+        if call.is_none() || call != self.call {
+            self.phase = now;
+        }
+        self.call = call;
     }
 
     /// Returns the time spent in the current phase.

@@ -35,7 +35,7 @@ impl App {
         self.decided = Some((call.clone(), State::after(decision)));
         // The message was about this proposal, not the next one.
         (self.review, self.flash) = (None, None);
-        self.meter.phase(now);
+        self.meter.phase(None, now);
         self.sync_questions(now);
         self.move_draft();
     }

@@ -291,6 +291,11 @@ impl App {
                 moving(format!("{}… Ctrl+P to resume, Esc to stop", ui_text::pausing(delay)))
             }
             (_, SessionPhase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
+            (State::Thinking | State::Finalizing | State::Executing, _)
+                if let Some(work) = self.transcript().host_work() =>
+            {
+                moving(format!("{work} · {waited}"))
+            }
             (State::Thinking | State::Finalizing, _)
                 if let Some(work) = ui_text::preparing_call(self.transcript()) =>
             {

@@ -13,6 +13,7 @@ use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput, call_s
 use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
+use sysop_term::diff::FileEdit;
 use sysop_term::plan::{
     canary_rows, command_rows, effect_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows,
     terms_rows, unshown_preview,
@@ -31,6 +32,7 @@ const INDENT: u16 = 2;
 const PENDING_AFTER: Duration = Duration::from_millis(500);
 /// Titles of a proposal.
 const RUN_THIS: &str = "Run this?";
+const APPLY_THIS: &str = "Apply this change?";
 const CONFIRM_SESSION: &str = "Allow for this session? Press a again; Esc returns";
 
 /// Content of the middle pane, laid out for a certain width.
@@ -84,7 +86,11 @@ impl MiddlePane {
             let now = app.wall_clock(now);
             let number = app.transcript().call_number(review.call());
             let confirms = review.mode() == ReviewMode::ConfirmingSession;
-            let question = if confirms { CONFIRM_SESSION } else { RUN_THIS };
+            let question = match confirms {
+                true => CONFIRM_SESSION,
+                false if FileEdit::of(&plan.call).is_some() => APPLY_THIS,
+                false => RUN_THIS,
+            };
             let title = proposal_title(question, plan, review.is_edited(), number, facts, theme);
             if review.mode() == ReviewMode::Editing {
                 let wants =

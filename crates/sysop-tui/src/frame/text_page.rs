@@ -25,8 +25,11 @@ pub(super) fn draw(
     let page = usize::from(area.height).saturating_sub(4).max(1).min(rows.len());
     let first = first.min(rows.len() - page);
     let height = u16::try_from(page + 4).unwrap_or(u16::MAX).min(area.height);
-    let hint =
-        if first + page < rows.len() { "  ↓ more · any other key to close" } else { "  any key to close" };
+    let hint = if first + page < rows.len() {
+        "  ↓ more · any other key to close"
+    } else {
+        "  Press any key to close"
+    };
     let shown = std::iter::once(rule(title, theme, area.width))
         .chain([TextRow::default()])
         .chain(rows.into_iter().skip(first).take(page))

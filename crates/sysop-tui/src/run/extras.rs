@@ -7,6 +7,7 @@ use std::time::Duration;
 use sysop_core::event::Input;
 use sysop_core::id::SessionId;
 use sysop_core::image;
+use sysop_core::message::ModelRef;
 use sysop_core::ui_text;
 use sysop_driver::frontend::{SessionService, prompt_with_images};
 use sysop_driver::port::SessionSummary;
@@ -147,6 +148,13 @@ impl RunLoop {
         let Some(model) = self.app.transcript().session_info().map(|info| info.model.clone()) else { return };
         self.fetch(move |service| async move {
             FetchResult::ModelStatus(service.model_status(&id, &model).await)
+        });
+    }
+
+    pub(super) fn check_model(&mut self, model: ModelRef) {
+        let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else { return };
+        self.fetch(move |service| async move {
+            FetchResult::ModelProblem(service.model_problem(&id, &model).await)
         });
     }
 

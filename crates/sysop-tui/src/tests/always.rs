@@ -102,6 +102,9 @@ fn always_does_nothing_if_not_offered() {
         ("touch x; touch y", plain),
         ("touch x > y", plain),
         ("touch $(id)", plain),
+        ("python3 prog.py | cat", plain),
+        ("python3 prog.py", "the file that the command runs is not analyzed; allow it for this session"),
+        ("./prog.sh", "the file that the command runs is not analyzed"),
     ] {
         let mut world = in_review(command);
         assert!(!world.screen(120, 40).contains("A always"), "{command}");
@@ -135,9 +138,15 @@ fn the_plan_of_a_read_only_session_is_run_step_by_step() {
     world.says("/approve never").says("go").replies(bash("c1", "touch one"));
     world.replies(bash("c2", "touch two")).replies(says("That is the plan."));
     assert!(world.running.is_none() && world.app.review().is_none());
-    world.says("/approve ask");
-    let listed = "2 proposed steps: `touch one`, `touch two`; use /plan to run the next one";
+    let listed =
+        "· 2 proposed steps; /approve ask, then /plan runs the next one\n  1. touch one\n  2. touch two\n";
     assert!(world.screen(120, 40).contains(listed), "{}", world.screen(120, 40));
+    let before = world.log.len();
+    world.says("/plan");
+    assert_eq!(world.app.flash(), Some("read-only: /approve ask first, then /plan"));
+    assert_eq!(world.log.len(), before, "nothing starts");
+    world.says("/approve ask");
+    assert_eq!(world.app.flash(), Some("2 proposed steps; /plan runs the next one: `touch one`"));
     // The current approval mode decides, and it asks.
     world.says("/plan").is_read();
     assert!(world.screen(120, 40).contains("$ touch one"));
@@ -149,10 +158,13 @@ fn the_plan_of_a_read_only_session_is_run_step_by_step() {
     world.ends(Outcome::ok(""));
     let screen = world.screen(120, 40);
     assert!(screen.contains("· from the plan") && !screen.contains("routine"), "{screen}");
+    assert!(screen.contains("· 1 proposed step left; /plan runs the next one: `touch two`"), "{screen}");
     world.says("/approve auto").says("/plan");
     assert_eq!(running(&world).as_deref(), Some("touch two"));
-    world.ends(Outcome::ok("")).says("/plan");
-    assert!(world.screen(120, 40).contains("no proposed steps"));
+    world.ends(Outcome::ok(""));
+    assert!(world.screen(120, 40).contains("· no proposed steps left"));
+    world.says("/plan");
+    assert!(world.app.flash().is_some_and(|text| text.starts_with("no proposed steps; to get some")));
     let rejected = world.log.iter().any(
         |event| matches!(event, Event::Decided { decision, .. } if matches!(decision, Decision::Reject { .. })),
     );

@@ -475,7 +475,7 @@ fn cards_unfold_and_open_in_the_pager() {
     world.press(KeyCode::Backspace).types("/output 1").press(KeyCode::Enter);
     assert!(matches!(&world.actions[..], [.., Action::PageArtifact(name)] if name == "a1"));
     world.types("/output 7").press(KeyCode::Enter);
-    assert!(world.screen(80, 24).contains("no output of a call 7"));
+    assert!(world.screen(80, 24).contains("no output kept for call 7"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crossterm::event::KeyCode;
 use sysop_core::outcome::Outcome;
 
 use super::world::{World, bash, says};
+use crate::app::Action;
 
 const LONG: &str = "session written to /tmp/some/very/long/directory/of/a/user/with/many/parts/and/names/in/it/\
                     sysop-01a22510-7c3e-4bb0-9d1e-aa0000000001.md";
@@ -73,6 +74,10 @@ fn an_unknown_provider_of_a_model_is_refused() {
     world.says("/model nope/x");
     assert!(world.screen(120, 24).contains("unknown provider \"nope\"; available: openai"));
     assert_eq!(model(&world), before);
+    assert!(!world.actions.iter().any(|act| matches!(act, Action::CheckModel(_))));
+    world.says("/model openai/x");
+    let checked = |act: &Action| matches!(act, Action::CheckModel(model) if model.to_string() == "openai/x");
+    assert!(world.actions.iter().any(checked), "{:?}", world.actions);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Calls of the user's own, typed while a turn runs, and what is said of calls that need no question.
 
+use std::time::Duration;
+
 use crossterm::event::KeyCode;
-use sysop_core::event::Input;
+use sysop_core::event::{Delta, Input};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::READ_ONLY_REFUSAL;
 
@@ -94,4 +96,68 @@ fn a_refusal_of_the_policy_is_told_once() {
     let told: Vec<&str> = screen.lines().filter(|line| line.starts_with(['■', '│'])).collect();
     assert_eq!(told, ["│ denied: this session is read-only (approve = never)", "■ rejected"], "{screen}");
     assert!(READ_ONLY_REFUSAL.contains("nothing ran"), "the model is told more");
+}
+
+#[test]
+fn a_denied_call_of_the_user_names_its_command_and_its_origin() {
+    let mut world = World::new();
+    world.says("/approve never").says("!touch zz.txt");
+    assert!(world.running.is_none());
+    let screen = world.screen(100, 24);
+    for text in ["$ touch zz.txt", "· typed by you", "■ rejected"] {
+        assert!(screen.contains(text), "{text}: {screen}");
+    }
+    assert_eq!(screen.matches("denied: this session is read-only").count(), 1, "{screen}");
+}
+
+#[test]
+fn the_failure_of_a_users_own_call_is_told_once() {
+    let mut world = World::new();
+    world.says("!false").ends(Outcome { exit_code: Some(1), ..Outcome::failed("") });
+    let screen = world.screen(100, 24);
+    let told: Vec<&str> = screen.lines().filter(|line| line.starts_with('✗')).collect();
+    assert_eq!(told, ["✗ exit code 1, 0 ms"], "{screen}");
+    // No card tells that an undo has nothing to do.
+    world.says("/undo");
+    assert!(world.screen(100, 24).contains("✗ no file change to undo"), "{}", world.screen(100, 24));
+}
+
+#[test]
+fn the_answer_to_a_key_outlasts_the_changes_of_a_busy_turn() {
+    let mut world = World::new();
+    world.says("go").says("!uptime");
+    let why = Some("not run: a turn is running; wait for it, or stop it with Esc");
+    assert_eq!(world.app.flash(), why);
+    world.passes(Duration::from_secs(2)).replies(bash("c1", "uptime"));
+    assert_eq!(world.app.flash(), why, "the phase has changed");
+    world.passes(Duration::from_secs(3));
+    assert_eq!(world.app.flash(), None, "it has been read");
+}
+
+#[test]
+fn the_time_of_a_command_goes_on_when_its_pause_is_canceled() {
+    let mut world = in_review("make");
+    world.press(KeyCode::Enter).passes(Duration::from_secs(5));
+    world.key(control('p')).passes(Duration::from_secs(2)).key(control('p')).passes(Duration::from_secs(5));
+    let activity = world.app.activity(world.now).expect("the command runs");
+    assert!(activity.text.starts_with("running bash · 12 s"), "{}", activity.text);
+}
+
+#[test]
+fn the_work_of_the_host_around_a_command_is_in_the_activity_line() {
+    let mut world = in_review("make");
+    world.press(KeyCode::Enter);
+    world.delta(Delta::Notice { text: "saving the state of files on web1…".to_owned() });
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("saving the state of files on web1 · 0 s"), "{screen}");
+    world.prints("made\n");
+    assert!(!world.screen(100, 24).contains("saving the state"));
+}
+
+#[test]
+fn a_look_at_a_job_is_named_in_words() {
+    let mut world = World::new();
+    world.says("/jobs read 1");
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("→ job 1: output so far"), "{screen}");
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::event::{Decision, Event};
+use sysop_core::question::QuestionKind;
 use sysop_driver::frontend::OfferedRule;
 
 use super::keys::{decisions, in_review};
@@ -303,5 +304,36 @@ fn a_letter_before_a_key_that_scrolls_takes_effect_unless_it_would_run_the_call(
         assert!(world.app.flash().is_some_and(|text| text.contains("press it again")), "{key:?}");
         world.answers_with('Y');
         assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{key:?}");
+    }
+}
+
+#[test]
+fn a_draft_is_shown_from_its_beginning_once_the_window_is_high_enough_again() {
+    let mut world = World::new();
+    world.pastes("first\nsecond\nthird\nfourth\nfifth\nsixth");
+    let before = world.screen(80, 24);
+    assert!(before.contains("› first") && before.contains("sixth"), "{before}");
+    let small = world.screen(80, 9);
+    assert!(!small.contains("first") && small.contains("sixth"), "{small}");
+    assert_eq!(world.screen(80, 24), before);
+    world.types("!");
+    assert!(world.screen(80, 24).contains("sixth!"), "the cursor is where it was");
+}
+
+#[test]
+fn the_key_that_stops_or_declines_fits_a_narrow_screen() {
+    let mut world = World::new();
+    world.says("go");
+    assert!(world.screen(60, 20).contains(" Esc stop "), "{}", world.screen(60, 20));
+    world.says("!uptime");
+    let screen = world.screen(60, 20);
+    assert!(screen.contains("not run: a turn is running") && screen.contains(" Esc stop "), "{screen}");
+    for kind in [QuestionKind::Secret, QuestionKind::PerhapsSecret] {
+        let mut world = in_review("make");
+        world.press(KeyCode::Enter).asks(1, kind, "Password:").is_read();
+        for columns in [60, 40] {
+            let screen = world.screen(columns, 20);
+            assert!(screen.contains("Esc decline"), "{kind:?} {columns}: {screen}");
+        }
     }
 }

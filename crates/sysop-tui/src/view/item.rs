@@ -211,7 +211,7 @@ fn notice_rows(notice: &Notice, options: LayoutOptions<'_>) -> Vec<TextRow> {
 
 fn end_rows(end: &TurnEnd, options: LayoutOptions<'_>) -> Vec<TextRow> {
     let mut out = Vec::new();
-    if let Some(text) = ui_text::turn_end_summary(end) {
+    if let Some(text) = ui_text::turn_end_summary(end).filter(|_| !end.is_told_by_call) {
         let (sign, role) = match end.reason {
             StopReason::EndTurn => ("· ", StyleRole::Dim),
             StopReason::MaxIterations | StopReason::Cancelled | StopReason::Paused => ("■ ", StyleRole::Warn),

@@ -8,7 +8,9 @@ use sysop_core::ui_text;
 use sysop_term::ansi;
 use sysop_term::cells::{Span, TextRow, hang, linked, wrap, wrap_exact};
 use sysop_term::code::{Highlighter, Language};
-use sysop_term::output::{LINE_ROWS_MAX, end_rows, host_rows, live_rows, output_and_undo_note, status_role};
+use sysop_term::output::{
+    LINE_ROWS_MAX, end_rows, host_rows, is_typing_note, live_rows, output_and_undo_note, status_role,
+};
 use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::fold;
@@ -72,12 +74,13 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
     if text.is_empty() {
         return Vec::new();
     }
-    let lines = if matches!(tool, "git_diff" | "git_show") {
+    let mut lines = if matches!(tool, "git_diff" | "git_show") {
         let mut highlighter = Highlighter::new(Language::named("diff"));
         text.split('\n').map(|line| TextRow::from(highlighter.line(line, theme, Style::new()))).collect()
     } else {
         ansi::styled_lines(text, &outcome.styles, theme, Style::new())
     };
+    lines.retain(|line| !is_typing_note(&line.text()));
     let wrapped = |line: &TextRow| {
         let rows = wrap_exact(&linked(line.spans.clone(), theme), columns);
         if open { rows } else { fold(rows, LINE_ROWS_MAX, 2, dim) }
@@ -164,7 +167,8 @@ pub(crate) fn text_to_copy(output: &ToolOutput, theme: Theme) -> (String, Option
         return (lines.iter().map(TextRow::text).collect::<Vec<_>>().join("\n"), None);
     };
     let (text, _) = output_and_undo_note(outcome);
-    let is_kept = |line: &&str| !outcome.truncated || omission_notice(line).is_none();
+    let is_kept =
+        |line: &&str| !is_typing_note(line) && (!outcome.truncated || omission_notice(line).is_none());
     let kept: Vec<&str> = text.split('\n').filter(is_kept).collect();
     let lines: Vec<TextRow> = text.split('\n').map(|line| TextRow::of(line, Style::new())).collect();
     let part = outcome.truncated.then(|| {

@@ -1,6 +1,6 @@
 //! A tool call in the history, folded to a few rows.
 
-use sysop_core::transcript::{Proposal, ProposalState, call_summary};
+use sysop_core::transcript::{Proposal, ProposalState, proposal_summary};
 use sysop_core::ui_text;
 use sysop_term::cells::{Span, TextRow, hang, wrap, wrap_exact};
 use sysop_term::diff::FileEdit;
@@ -36,7 +36,7 @@ pub(super) fn history_rows(
         let rows = call_rows(plan, columns.saturating_sub(2).max(1), theme);
         out.extend(hang(rows, &Span::new("→ ", dim), &Span::new("  ", dim)));
     } else {
-        let spans = [Span::new(&call_summary(&plan.call), theme.style(StyleRole::Code))];
+        let spans = [Span::new(&proposal_summary(plan), theme.style(StyleRole::Code))];
         let rows = wrap_exact(&spans, columns.saturating_sub(2).max(1));
         out.extend(hang(fold(rows, 3, 2, dim), &Span::new("→ ", dim), &Span::new("  ", dim)));
     }

@@ -161,7 +161,7 @@ fn a_turn_with_a_tool_call_is_encoded() {
             {"type":"state","seq":3,"state":"thinking","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0,"event":"step_started"}
             {"type":"assistant.message","seq":4,"more":true,"content":"I will delete it."}
             {"type":"step.finished","seq":4,"iteration":1,"usage":{"inputTokens":100,"outputTokens":7,"cachedTokens":64},"toolCalls":[{"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"}}]}
-            {"type":"approval.request","seq":5,"more":true,"toolCallId":"c1","name":"bash","command":"rm -rf /tmp/x","arguments":{"command":"rm -rf /tmp/x"},"reason":"make room","risk":"dangerous","findings":[{"start":0,"end":6,"class":"dangerous","why":"recursive delete"}],"covers":{"program":{"program":"rm","subcommand":null}}}
+            {"type":"approval.request","seq":5,"more":true,"toolCallId":"c1","name":"bash","command":"rm -rf /tmp/x","arguments":{"command":"rm -rf /tmp/x"},"reason":"make room","risk":"dangerous","findings":[{"start":0,"end":6,"class":"dangerous","why":"recursive delete"}]}
             {"type":"state","seq":5,"state":"waiting","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"approval.closed","seq":6,"toolCallId":"c1","decision":"allow","by":"web","command":"rm -r /tmp/x"}
             {"type":"tool.call","seq":7,"more":true,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"model"}
@@ -461,6 +461,7 @@ fn an_approval_request_contains_the_whole_file_content() {
     };
     let request = serde_json::to_value(&messages(vec![asked])[0]).expect("it is plain data");
     assert_eq!(request["arguments"], arguments);
+    assert_eq!(request["covers"], json!({"tool": {"name": "write_file"}}));
 }
 
 #[test]
@@ -571,6 +572,7 @@ fn messages_without_an_event_are_encoded() {
             cols: Some(80),
             rows: Some(24),
             ended: None,
+            instance: None,
         },
         ServerMessage::TerminalOutput {
             session_id: session_id.clone(),
@@ -579,6 +581,7 @@ fn messages_without_an_event_are_encoded() {
             cols: None,
             rows: None,
             ended: Some("the shell exited with 0".into()),
+            instance: None,
         },
         ServerMessage::ToolCancel { session_id: session_id.clone(), tool_call_id: CallId::new("c1") },
         ServerMessage::Error {

@@ -198,6 +198,11 @@ impl SessionService for Services {
         Some(format!("{calling}; {}{version}", status.server))
     }
 
+    async fn model_problem(&self, session: &SessionId, model: &ModelRef) -> Option<String> {
+        let place = self.place_of(session).await.ok()?;
+        crate::model_lists::problem_of(&self.settings, &self.machines, &place.host, model).await
+    }
+
     async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {
         let name = match file {
             Some(file) => PathBuf::from(file),

@@ -16,6 +16,7 @@ use sysop_core::approval::approval_id;
 use sysop_core::event::{Event, Logged, Origin};
 use sysop_core::hook::{HookAnswer, HookQuestion};
 use sysop_core::id::{CallId, SessionId};
+use sysop_core::outcome::Status;
 use sysop_core::text::neutralize_line;
 use sysop_driver::hooks::SessionHooks;
 use sysop_server::audit::CommandRedactor;
@@ -260,6 +261,9 @@ impl SessionPrograms {
             }
             Event::ToolFinished { call, outcome } => {
                 let Some((tool, command)) = self.calls.lock().remove(call) else { return };
+                if outcome.status == Status::Rejected {
+                    return; // the log names a call that was denied by its start, but it never ran
+                }
                 let about = || {
                     json!({
                         "call": call.as_str(),

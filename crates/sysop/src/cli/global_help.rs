@@ -28,7 +28,7 @@ const APPLICABLE: [(&str, &[&str]); 23] = [
     ("doctor", &["host", "model", "approve", "root", "profile", "trust"]),
     ("policy", &["host", "root", "trust"]),
     ("skills", &["root", "trust"]),
-    ("mcp", &["host", "canary", "approve", "root", "trust"]),
+    ("mcp", &["root", "trust"]),
     ("config", &["host", "model", "approve", "root", "profile", "trust"]),
     ("trust", &[]),
     ("shell-init", &["model", "root", "trust"]),
@@ -37,7 +37,12 @@ const APPLICABLE: [(&str, &[&str]); 23] = [
 ];
 
 /// Flags of single subcommands, besides those of their command.
-const OF_SUBCOMMANDS: [(&str, &str, &[&str]); 1] = [("sessions", "list", &["host"])];
+const OF_SUBCOMMANDS: [(&str, &str, &[&str]); 2] =
+    [("sessions", "list", &["host"]), ("mcp", "serve", &["host", "canary", "approve"])];
+
+/// Flags of [`EVERYWHERE`] that a command accepts, but that do not change what it does.
+const WITHOUT_EFFECT: [(&str, &[&str]); 3] =
+    [("completions", &EVERYWHERE), ("man", &EVERYWHERE), ("token", &["verbose", "no_color"])];
 
 /// Flags that each command accepts without showing them.
 const ACCEPTED: [(&str, &[&str]); 6] = [
@@ -59,7 +64,10 @@ pub(super) fn hide_inapplicable(whole: Command) -> Command {
         let Some((_, applicable)) = APPLICABLE.iter().find(|(name, _)| *name == command.get_name()) else {
             return command;
         };
-        let applies = |id: &str| EVERYWHERE.contains(&id) || applicable.contains(&id);
+        let mut without_effect = WITHOUT_EFFECT.iter().filter(|(name, _)| *name == command.get_name());
+        let without_effect = without_effect.next().map_or(&[][..], |(_, ids)| *ids);
+        let applies =
+            |id: &str| EVERYWHERE.contains(&id) && !without_effect.contains(&id) || applicable.contains(&id);
         // clap adds a global flag to each command that has no flag with its id.
         let others = flags.iter().filter(|flag| !applies(flag.get_id().as_str()));
         let command = command.args(others.map(|flag| flag.clone().hide(true)));
@@ -158,6 +166,25 @@ mod tests {
             assert!(shown.contains("--canary") && shown.contains("--max-cost"), "{shown}");
         }
         assert!(help(&[]).contains("--canary"), "the help of sysop itself has all");
+    }
+
+    #[test]
+    fn help_leaves_out_flags_without_effect() {
+        for (command, absent) in [
+            (&["mcp", "list"][..], &["--host", "--canary", "--approve"][..]),
+            (&["mcp", "add"], &["--host", "--canary", "--approve"]),
+            (&["completions"], &["--config", "--quiet", "--verbose", "--no-color"]),
+            (&["man"], &["Global options"]),
+            (&["token", "list"], &["--verbose", "--no-color"]),
+        ] {
+            let shown = help(command);
+            assert!(absent.iter().all(|flag| !shown.contains(flag)), "{command:?}: {shown}");
+        }
+        let serve = help(&["mcp", "serve"]);
+        assert!(["--host", "--canary", "--approve"].iter().all(|flag| serve.contains(flag)), "{serve}");
+        for line in [&["man", "-q"][..], &["--no-color", "token", "list"], &["mcp", "serve", "-H", "web1"]] {
+            assert_eq!(error(line), None, "{line:?}");
+        }
     }
 
     fn error(line: &[&str]) -> Option<String> {

@@ -175,7 +175,11 @@ const MEANINGS: &[(&str, &str)] = &[
          tools",
     ),
     ("mcp.*.timeout_s", "Time limit of a call, in seconds"),
-    ("mcp.*.startup_timeout_s", "Time limit of the server's start, in seconds"),
+    (
+        "mcp.*.startup_timeout_s",
+        "Time limit of the server's start, in seconds; `60` by default if `npx`, `uvx`, `bunx`, `pipx`, `uv`, `docker` or \
+         `podman` starts it",
+    ),
     ("mcp.*.enabled", "False to disable the server"),
     ("", "Hooks and notifications"),
     (

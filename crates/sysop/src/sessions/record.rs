@@ -250,6 +250,8 @@ impl SessionRecord {
         }
         let open = self.calls.iter_mut().rev().find(|recorded| recorded.call.id == *id);
         if let Some(recorded) = open {
+            // The log names a call that was denied by its start, but it never ran.
+            recorded.has_started &= outcome.status != Status::Rejected;
             recorded.outcome = Some(outcome.clone());
         }
     }

@@ -321,6 +321,7 @@ fn person(by: &str, is_local: bool) -> String {
 fn outcome_facts(outcome: &Outcome, undone: Option<Reversibility>) -> Vec<String> {
     let mut facts = vec![match (outcome.status, outcome.exit_code) {
         (Status::Ok | Status::Failed, Some(code)) => format!("exit code {code}"),
+        (Status::Cancelled, _) => "canceled".to_owned(),
         (status, _) => status.as_str().to_owned(),
     }];
     if outcome.duration_ms > 0 {

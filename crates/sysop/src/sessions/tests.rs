@@ -252,6 +252,24 @@ async fn continuing_prefers_the_newest_session_of_the_same_directory_and_stays_o
     assert_eq!(error.exit_code(), 2);
 }
 
+#[tokio::test]
+async fn a_canceled_call_is_called_so_once() {
+    let store = MemoryStore::new();
+    let outcome = Outcome::new(Status::Cancelled, "stopped");
+    let events = vec![
+        opened("local", "/srv"),
+        turn(1, "wait"),
+        started("bash", json!({ "command": "sleep 9" }), Origin::Model),
+        Event::ToolFinished { call: CallId::new("c1"), outcome },
+        Event::TurnEnded { turn: TurnId(1), reason: StopReason::Cancelled, error: None, active_ms: 0 },
+    ];
+    keep(&store, "0198-day", 0, events).await;
+    let mut out = Vec::new();
+    show(&store, "0198-day", &view(None), &mut out).await.unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.ends_with("$ sleep 9\n  stopped\n  [canceled]\n"), "{text}");
+}
+
 const PLAIN: &str = r#"session 0198-day
 1970-04-01 00:00 on web-1, /srv/app
 

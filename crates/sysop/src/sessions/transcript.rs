@@ -40,6 +40,8 @@ pub(super) struct TranscriptWriter {
     readers: OutputReaders,
     /// People of the whole session.
     participants: Participants,
+    /// True if the newest call of the step was canceled.
+    is_canceled: bool,
 }
 
 /// The part of an event that the transcript shows.
@@ -74,6 +76,7 @@ impl TranscriptWriter {
             tool_calls: 0,
             readers: OutputReaders::default(),
             participants,
+            is_canceled: false,
         }
     }
 
@@ -128,6 +131,7 @@ impl TranscriptWriter {
     fn finished_call(&mut self, call: &CallId, outcome: &Outcome) -> Vec<TranscriptEntry> {
         self.running.take_if(|running| running == call);
         self.tool_calls += 1;
+        self.is_canceled = outcome.status == Status::Cancelled;
         let changed = changed_line(outcome, self.tool_calls).map(TranscriptEntry::Note);
         let groups = host_groups(&outcome.hosts).into_iter().map(|(text, _)| TranscriptEntry::Note(text));
         let result =
@@ -146,12 +150,14 @@ impl TranscriptWriter {
             }
             Event::TurnStarted { prompt, images, by, .. } => {
                 self.waiting.clear();
+                self.is_canceled = false;
                 self.asked_by = by.clone().filter(|_| prompt.is_empty());
                 let by = by.clone().filter(|_| self.participants.are_several());
                 let shown = || TranscriptEntry::Prompt { text: prompt_for_display(prompt, images), by };
                 (!prompt.is_empty()).then(shown).into_iter().collect()
             }
             Event::Replied { reply, .. } => {
+                self.is_canceled = false;
                 self.waiting = reply.calls.iter().map(|call| (call.id.clone(), call_summary(call))).collect();
                 (!reply.text.is_empty())
                     .then(|| TranscriptEntry::Reply(reply.text.clone()))
@@ -178,6 +184,10 @@ impl TranscriptWriter {
                 vec![TranscriptEntry::Call { text: call_summary(call), by }]
             }
             Event::ToolFinished { call, outcome } => self.finished_call(call, outcome),
+            // The call says it.
+            Event::TurnEnded { reason: StopReason::Cancelled, error: None, .. } if self.is_canceled => {
+                Vec::new()
+            }
             _ => note(event).map(TranscriptEntry::Note).into_iter().collect(),
         }
     }
@@ -289,15 +299,10 @@ fn outcome_summary(outcome: &Outcome) -> String {
     match (outcome.status, outcome.exit_code) {
         (Status::Ok, _) => {}
         (Status::Failed, Some(code)) => words.push(format!("exit code {code}")),
-        (
-            Status::Failed
-            | Status::Timeout
-            | Status::Cancelled
-            | Status::Interrupted
-            | Status::Unknown
-            | Status::Rejected,
-            _,
-        ) => words.push(outcome.status.as_str().to_owned()),
+        (Status::Cancelled, _) => words.push("canceled".to_owned()),
+        (Status::Failed | Status::Timeout | Status::Interrupted | Status::Unknown | Status::Rejected, _) => {
+            words.push(outcome.status.as_str().to_owned())
+        }
     }
     if outcome.truncated {
         words.push("truncated".to_owned());

@@ -2,6 +2,7 @@
 
 use sysop_core::message::ModelRef;
 use sysop_core::model_table;
+use sysop_core::policy::CONFIG_ERROR;
 
 use super::{ProviderSettings, Settings, bare_model};
 use crate::config::{Config, ConfigValue, KeyPath, is_http_url, without_credentials};
@@ -18,10 +19,9 @@ pub(super) fn run(settings: &mut Settings) {
     settings.problems = programs.into_iter().chain(found).collect();
 }
 
-/// Returns the patterns of `deny`. Each error in a part that restricts commands adds one that denies every command,
-/// because no regular expression begins with `?`, and that names the place of the error.
+/// Returns the patterns of `deny`. Each error in a part that restricts commands adds one that denies every command.
 pub(super) fn deny_patterns(config: &Config) -> Vec<String> {
-    let errors = config.denials.iter().map(|error| format!("?? error at {}", error.origin));
+    let errors = config.denials.iter().map(|error| format!("{CONFIG_ERROR}{}", error.origin));
     errors.chain(config.get::<Vec<String>>("deny").unwrap_or_default()).collect()
 }
 

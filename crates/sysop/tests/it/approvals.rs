@@ -162,6 +162,8 @@ fn bounds_of_exec_end_in_asking() {
     let run = world.finish(&["exec", "--bounds", "1 command, 30m", TASK]);
     assert_eq!(run.code, Some(3), "{run:?}");
     assert!(run.err.contains("auto ended after 1 command; the mode is `ask` again"), "{run:?}");
+    let (result, end) = (run.err.find("  ok, exit code 0"), run.err.find("auto ended"));
+    assert!(result.is_some() && result < end, "{run:?}");
     assert!(world.has("one") && !world.has("two"));
     let refused = world.finish(&["exec", "--bounds", "20 parsecs", TASK]);
     assert!(refused.code == Some(2) && refused.err.contains("`20 parsecs`"), "{refused:?}");

@@ -214,6 +214,21 @@ fn an_approval_is_given_edited_rejected_or_granted_for_the_session() {
 }
 
 #[test]
+fn a_model_that_cannot_answer_is_set_with_a_warning() {
+    let mock = Mock::start(&[("remember", vec![say("I will.")])]);
+    let world = World::with_openai(&mock.url()).variable("OLLAMA_HOST", "http://127.0.0.1:9");
+    let mut talk = ReplProcess::begin(&world, &[]);
+    talk.says("remember me");
+    let told = talk.says("/model ollama/nope");
+    assert!(told.contains("(warning: ollama cannot be reached: "), "{told}");
+    let told = talk.says("/model openai/nope");
+    assert!(told.contains("(warning: openai does not list the model nope; it offers: "), "{told}");
+    let told = talk.says("/model openai/mock");
+    assert!(!told.contains("warning"), "{told}");
+    talk.leaves();
+}
+
+#[test]
 fn slash_commands_work() {
     let write = call("write_file", json!({ "path": "notes.txt", "content": "overwritten\n" }));
     let mock =
@@ -448,14 +463,22 @@ fn the_plan_of_a_read_only_session_is_run_step_by_step() {
     let mock = Mock::start(&[("go", vec![bash("touch one"), bash("touch two"), say("That is the plan.")])]);
     let world = World::with_openai(&mock.url());
     let mut talk = ReplProcess::begin(&world, &["--approve", "never"]);
-    talk.says("go");
-    assert!(!world.has("one"));
-    let listed = talk.says("/approve auto");
+    let listed = talk.says("go");
+    assert!(listed.contains("1. touch one") && listed.contains("2. touch two"), "{listed}");
+    assert!(talk.says("/plan").contains("read-only: /approve ask first, then /plan"));
+    let denied = talk.says("!touch zz");
     assert!(
-        listed.contains("2 proposed steps: `touch one`, `touch two`; use /plan to run the next one"),
-        "{listed}"
+        denied.contains("touch zz") && denied.contains("(not run: this session is read-only"),
+        "{denied}"
     );
-    talk.says("/plan");
+    assert!(
+        denied.matches("session is read-only").count() == 1 && !denied.contains("nothing ran"),
+        "{denied}"
+    );
+    assert!(!world.has("one") && !world.has("zz"));
+    let next = talk.says("/approve auto");
+    assert!(next.contains("2 proposed steps; /plan runs the next one: `touch one`"), "{next}");
+    assert!(talk.says("/plan").contains("1 proposed step left"));
     assert!(world.has("one") && !world.has("two"));
     talk.says("/plan");
     assert!(world.has("two"));

@@ -197,6 +197,7 @@ pages! {
     the_commands_of_the_configuration_work: "guide/configuration.md";
     the_commands_of_the_api_work: "guide/api.md";
     the_commands_of_the_services_work: "guide/services.md";
+    the_commands_of_operations_work: "guide/operations.md";
     the_commands_of_the_troubleshooting_work: "guide/troubleshooting.md";
     the_commands_of_coming_from_work: "guide/coming-from.md";
     the_commands_of_the_comparison_work: "guide/comparison.md";
@@ -210,6 +211,7 @@ pages! {
     the_commands_of_approvals_work: "approvals.md";
     the_commands_of_editors_work: "editors.md";
     the_commands_of_hooks_work: "hooks.md";
+    the_commands_of_the_audit_log_work: "audit.md";
     the_commands_of_mcp_work: "mcp.md";
     the_commands_of_runbooks_work: "runbooks.md";
     the_commands_of_the_shell_work: "shell.md";

@@ -139,6 +139,9 @@ fn an_invalid_pattern_and_a_misspelled_key_deny() {
         "{run:?}"
     );
     assert!(run.err.contains("all commands are denied until it is fixed"), "{run:?}");
+    let decided = run.out.lines().find(|line| line.starts_with("decided by ")).unwrap_or_default();
+    let place = decided.strip_prefix("decided by the config error at ").unwrap_or_default();
+    assert!(place.ends_with("config.toml:1"), "{run:?}");
 }
 
 #[test]

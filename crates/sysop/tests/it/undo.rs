@@ -59,6 +59,25 @@ fn a_step_is_planned_undone_and_redone() {
 }
 
 #[test]
+fn an_undo_without_a_session_finds_the_last_one_that_has_something_to_undo() {
+    let looks = [(TASK, vec![bash("echo new >a"), say("done")]), ("look around", vec![say("nothing here")])];
+    let mock = Mock::start(&looks);
+    let world = World::with_openai(&mock.url());
+    assert_eq!(world.finish(&["exec", "--approve", "auto", TASK]).code, Some(0));
+    for _ in 0..2 {
+        assert_eq!(world.finish(&["exec", "look around"]).code, Some(0));
+    }
+    let id = world.session_ids().pop().expect("the oldest session is the last");
+    let plan = world.finish(&["undo", "--plan"]);
+    let named = plan.err.lines().next().is_some_and(|line| line.contains(&format!("\"{TASK}\"")));
+    assert!(plan.code == Some(0) && named, "{plan:?}");
+    assert_eq!(world.finish(&["undo", &id, "--yes"]).code, Some(0));
+    let none = world.finish(&["undo", "--plan"]);
+    assert_eq!(none.code, Some(1), "{none:?}");
+    assert!(none.err.contains("no change to undo in the last 3 sessions of this directory"), "{none:?}");
+}
+
+#[test]
 fn changes_of_file_tools_are_planned_and_asked_about_too() {
     let edit = json!({ "path": "app.conf", "old_string": "port = 80", "new_string": "port = 8080" });
     let write = json!({ "path": "new.txt", "content": "x" });

@@ -69,7 +69,7 @@ fn the_notice_of_a_pause_follows_it_from_the_request_to_its_end() {
     assert_eq!(newest_notice(&live(&steps)), "pausing after this command");
     let mut withdrawn = steps.clone();
     withdrawn.push(Event::Resumed.into());
-    assert_eq!(newest_notice(&live(&withdrawn)), "pause withdrawn");
+    assert_eq!(newest_notice(&live(&withdrawn)), "pause canceled");
     steps.push(finished("c1", Outcome::ok("made")).into());
     let paused = live(&steps);
     assert_eq!((paused.pause_delay(), newest_notice(&paused)), (None, "paused".to_owned()));
@@ -127,6 +127,27 @@ fn the_retries_of_a_request_are_one_notice() {
             prompt-1: x
             live-1 (live): Note retrying in 2 s, attempt 4 of 5: busy
             live-2 (live): Note unrelated
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}
+
+#[test]
+fn the_retries_of_replies_that_break_off_are_one_notice() {
+    let breaks = |attempt| {
+        [
+            Delta::Text { step: step(1, 1), text: "half".into() },
+            Delta::Notice { text: ui_text::retrying("1 s", attempt, 5, "the connection broke") },
+            Delta::Restarted { step: step(1, 1) },
+        ]
+    };
+    let mut steps = vec![open(), started(1, "x").into(), Event::StepStarted { step: step(1, 1) }.into()];
+    steps.extend([2, 3].into_iter().flat_map(breaks).map(Step::Delta));
+    check(
+        steps,
+        expect![[r#"
+            prompt-1: x
+            live-1 (live): Note retrying in 1 s, attempt 3 of 5: the connection broke
             Thinking { step: StepId { turn: TurnId(1), step: 1 } }
         "#]],
     );
@@ -262,4 +283,29 @@ fn the_notice_of_a_retry_does_not_stay_above_the_failure() {
             Idle
         "#]],
     );
+}
+
+#[test]
+fn the_work_of_a_host_around_a_command_is_no_notice_and_ends_with_the_next_news() {
+    let notice = |text: &str| Step::Delta(Delta::Notice { text: text.to_owned() });
+    let begun: Vec<Step> = vec![
+        open(),
+        started(1, "go").into(),
+        Event::ToolStarted { call: bash("c1", "rm a"), origin: Origin::Model }.into(),
+    ];
+    let items = live(&begun).items().len();
+    let with = |steps: Vec<Step>| {
+        let transcript = live(&[begun.clone(), steps].concat());
+        (transcript.host_work().map(str::to_owned), transcript.items().len() - items)
+    };
+    let saving = || notice("saving the state of files on web1…");
+    assert_eq!(with(vec![saving()]), (Some("saving the state of files on web1".to_owned()), 0));
+    let of_host = notice("web1: comparing files on web1…");
+    assert_eq!(with(vec![of_host]).0.as_deref(), Some("web1: comparing files on web1"));
+    let output = Delta::Output { call: CallId::new("c1"), text: "x".to_owned() };
+    assert_eq!(with(vec![saving(), Step::Delta(output)]), (None, 0));
+    assert_eq!(with(vec![saving(), finished("c1", Outcome::ok("")).into()]), (None, 0));
+    for other in ["saving the state of filesystems…", "restoring files", "loading…"] {
+        assert_eq!(with(vec![notice(other)]), (None, 1), "{other}");
+    }
 }

@@ -109,8 +109,9 @@ fn a_refusal_of_the_policy_is_told_by_the_outcome_alone() {
 }
 
 #[test]
-fn an_undo_can_be_allowed_only_once() {
-    for (tool, is_grantable) in [("bash", true), (crate::undo::UNDO_TOOL, false)] {
+fn an_undo_and_a_note_can_be_allowed_only_once() {
+    use crate::{catalog::REMEMBER_TOOL, undo::UNDO_TOOL};
+    for (tool, is_grantable) in [("bash", true), (UNDO_TOOL, false), (REMEMBER_TOOL, false)] {
         let call = call("c1", tool, json!({ "step": 3 }));
         let transcript = live(&[open(), started(1, "").into(), asked(&call).into()]);
         let plan = transcript.plan(&call.id).expect("the call is shown");
@@ -171,4 +172,30 @@ fn a_typed_call_that_cannot_run_says_what_to_do() {
     assert_eq!(refusal(&steps).as_deref(), Some(runs), "the command still runs");
     steps.push(finished("c1", Outcome::ok("made")).into());
     assert_eq!(refusal(&steps), None, "a paused turn makes way");
+}
+
+#[test]
+fn a_denied_call_that_a_user_typed_is_shown_as_rejected_and_remains_a_proposed_step() {
+    let denied = || Outcome::new(Status::Rejected, crate::policy::READ_ONLY_REFUSAL);
+    let transcript = live(&[
+        open(),
+        turn_started(1, "go", Origin::Model).into(),
+        replied(step(1, 1), "", vec![bash("c1", "touch a")]).into(),
+        finished("c1", denied()).into(),
+        ended(1, StopReason::EndTurn).into(),
+        turn_started(2, "", Origin::Plan).into(),
+        Event::ToolStarted { call: bash("c2", "touch a"), origin: Origin::Plan }.into(),
+        finished("c2", denied()).into(),
+        ended(2, StopReason::Failed).into(),
+    ]);
+    let plan = transcript.plan(&CallId::new("c2")).expect("the call is shown");
+    let rejected = ProposalState::Rejected { by: Decider::Policy, reason: String::new() };
+    assert_eq!((plan.command.as_str(), &plan.state), ("touch a", &rejected));
+    assert_eq!(transcript.proposed_steps().len(), 1, "it has not run");
+    let notices: Vec<&str> = transcript
+        .items()
+        .filter_map(|item| if let ItemBody::Notice(notice) = &item.body { Some(&*notice.text) } else { None })
+        .collect();
+    let list = "1 proposed step; /approve ask, then /plan runs the next one\n1. touch a";
+    assert_eq!(notices, [list, "1 proposed step left; /plan runs the next one: `touch a`"]);
 }

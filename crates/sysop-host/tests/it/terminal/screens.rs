@@ -23,6 +23,17 @@ async fn keys_drive_an_editor() {
 }
 
 #[tokio::test]
+async fn what_a_program_has_drawn_on_the_alternate_screen_is_no_output() {
+    let rig = Rig::new(Shell::Bash);
+    let draw = r"printf 'a\n\033[?1049h\033[2;1H~\n~ drawn\033[?1049lb\n'";
+    assert_eq!(rig.output(draw).await, "a\n[full-screen program ended]\nb\n");
+    let left = rig.output(r"printf 'a\n\033[?1049hlost\n'").await;
+    assert!(left.starts_with("a\n[the output from here on was drawn on the alternate screen"), "{left}");
+    let command = "vim.tiny -c 's/^/hello/' -c wq note && cat note";
+    assert_eq!(rig.output(command).await, "[full-screen program ended]\nhello\n");
+}
+
+#[tokio::test]
 async fn an_unexpected_pager_is_reported() {
     let rig = Rig::new(Shell::Bash);
     assert_eq!(rig.output("echo $PAGER $GIT_PAGER $MANPAGER").await, "cat cat cat\n");

@@ -5,6 +5,7 @@ use sysop_core::event::{Delta, Event, Origin, StopReason};
 use sysop_core::outcome::{
     ChangeKind, HostOutcome, Outcome, Reversibility, Status, SystemChange, WAITS_FOR_ANSWER,
 };
+use sysop_core::preview::STILL_CHECKING;
 
 use super::State;
 
@@ -28,28 +29,13 @@ impl State {
             "fleet" => self.fails_on_hosts(),
             "missed" => self.misses_a_host(),
             "wrote" => self.writes_a_system_file(),
+            "unsaved" => self.changes_without_undo(),
             "waits" => {
                 let text = format!("$ ./ask\nReally? [y/N]\n[{WAITS_FOR_ANSWER}]");
                 self.ends_with("./ask", Outcome::new(Status::Unknown, text));
             }
-            "edited" => {
-                let new: String = (1..=40).map(|n| format!("new {n}\n")).collect();
-                let arguments = json!({ "path": "a.py", "old_string": "old\n", "new_string": new });
-                let call = self.call("edit_file", arguments);
-                self.reply("", vec![call.clone()]);
-                self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
-                self.publish(Event::ToolFinished { call: call.id, outcome: Outcome::ok("edited a.py") });
-                self.end(StopReason::EndTurn, None);
-            }
-            "unmatched" => {
-                let call =
-                    self.call("edit_file", json!({ "path": "a.py", "old_string": "x", "new_string": "y" }));
-                self.reply("", vec![call.clone()]);
-                self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
-                let outcome = Outcome::failed("`old_string` was not found in a.py\nread the file first");
-                self.publish(Event::ToolFinished { call: call.id, outcome });
-                self.end(StopReason::EndTurn, None);
-            }
+            "edited" => self.edits_a_long_file(),
+            "unmatched" => self.finds_no_text_to_edit(),
             "mistaken" => {
                 let call = self.call("read_file", json!({}));
                 self.reply("", vec![call.clone()]);
@@ -58,6 +44,16 @@ impl State {
                 self.end(StopReason::EndTurn, None);
             }
             "retried" => self.retries(),
+            "late" => {
+                let call = self.call("bash", json!({ "command": "rm -r build" }));
+                self.reply("", vec![call.clone()]);
+                self.ask_with(call, vec![STILL_CHECKING.to_owned()]);
+            }
+            "left" => self.leaves_a_job(),
+            "joined" => {
+                self.say("👩\u{200d}💻 می\u{200c}خواهم\u{202e}\u{1b}[2K");
+                self.end(StopReason::EndTurn, None);
+            }
             "unreachable" | "reached" => {
                 let first = self.call("bash", json!({ "command": "uptime" }));
                 let why = "web1 refused the connection; check the port, and that sshd is running";
@@ -83,6 +79,35 @@ impl State {
         }
     }
 
+    fn edits_a_long_file(&mut self) {
+        let new: String = (1..=40).map(|n| format!("new {n}\n")).collect();
+        let arguments = json!({ "path": "a.py", "old_string": "old\n", "new_string": new });
+        let call = self.call("edit_file", arguments);
+        self.reply("", vec![call.clone()]);
+        self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+        self.publish(Event::ToolFinished { call: call.id, outcome: Outcome::ok("edited a.py") });
+        self.end(StopReason::EndTurn, None);
+    }
+
+    fn finds_no_text_to_edit(&mut self) {
+        let call = self.call("edit_file", json!({ "path": "a.py", "old_string": "x", "new_string": "y" }));
+        self.reply("", vec![call.clone()]);
+        self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+        let outcome = Outcome::failed("`old_string` was not found in a.py\nread the file first");
+        self.publish(Event::ToolFinished { call: call.id, outcome });
+        self.end(StopReason::EndTurn, None);
+    }
+
+    fn leaves_a_job(&mut self) {
+        let call = self.call("bash", json!({ "command": "make &" }));
+        self.reply("", vec![call.clone()]);
+        self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+        self.publish(Event::ToolFinished { call: call.id.clone(), outcome: Outcome::ok("") });
+        self.delta(Delta::Output { call: call.id, text: "from the background\n".into() });
+        self.say("It runs.");
+        self.end(StopReason::EndTurn, None);
+    }
+
     fn fails_on_hosts(&mut self) {
         let hosts = vec![host("web1", 0, 2), host("web2", 0, 2), host("db1", 1, 1)];
         let output = "== db1 (1 of 3): exit code 1 ==\ninactive\n[exit code 1]\n\
@@ -102,6 +127,12 @@ impl State {
             format!("== web2 (1 of 2): failed ==\n{why}\n== web1 (1 of 2): exit code 0 ==\n[exit code 0]");
         let hosts = vec![host("web1", 0, 2), missed];
         self.ends_with("touch made", Outcome { hosts, ..Outcome::failed(output) });
+    }
+
+    fn changes_without_undo(&mut self) {
+        let output = "gone\n[exit code 1]\n[no undo: /srv/big is 120 MB: its content is not saved]";
+        let undo = Some(Reversibility::None);
+        self.ends_with("rm -r /srv/big x", Outcome { undo, exit_code: Some(1), ..Outcome::failed(output) });
     }
 
     fn writes_a_system_file(&mut self) {

@@ -52,6 +52,8 @@ impl PanelView {
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         self.close_answer(screen)?;
+        self.close_output(screen)?;
+        self.has_started = true;
         let Some(plan) = transcript.plan(&call.id) else { return Ok(()) };
         let is_own = self.own_calls.take(call) || plan.asked_by.is_none();
         if self.asked_here.contains(&call.id) || (origin == Origin::User && is_own) {
@@ -106,6 +108,7 @@ impl PanelView {
         let was_allowed = plan.is_some_and(|plan| matches!(plan.state, ProposalState::Allowed { .. }));
         let never_ran = plan.is_some_and(|plan| plan.state == ProposalState::NotRun);
         if never_ran || outcome.status == Status::Rejected && !was_allowed {
+            (self.has_started, self.is_failure_told) = (false, true);
             return not_run(plan, outcome, screen);
         }
         let streamed = self.output.as_ref().is_some_and(|output| output.call == *call);
@@ -131,6 +134,8 @@ impl PanelView {
             screen.rows(&output.finish(Panel::new(screen.render_options()), rest.as_deref()))?;
         }
         screen.rows(&self.end_rows(outcome, columns))?;
+        // The reason of another failure is its output.
+        self.is_failure_told = outcome.status != Status::Failed || outcome.exit_code.is_some();
         if let Some(line) = changed_line(outcome, transcript.tool_calls()) {
             self.notice(&safe(&line), screen)?;
         }
@@ -186,7 +191,9 @@ fn not_run(plan: Option<&Proposal>, outcome: &Outcome, screen: &mut InlineScreen
         Some(_) => command_rows(&plan.command, &plan.risk.findings, columns, THEME),
         None => vec![row(&words::tool_line(&plan.call), StyleRole::Dim)],
     };
-    screen.rows(&called)?;
+    if !words::is_named_at_start(plan) {
+        screen.rows(&called)?;
+    }
     let text = words::not_run_text(outcome);
     let role = status_role(outcome.status);
     screen.rows(&text.lines().flat_map(|line| wrap(&row(line, role), columns, 2)).collect::<Vec<_>>())

@@ -9,7 +9,7 @@ use sysop_term::{StyleRole, TextRow};
 use super::super::live_output::LiveOutput;
 use super::PanelView;
 use crate::render::panel::Panel;
-use crate::render::{RenderOptions, row, span, truncate, words};
+use crate::render::{RenderOptions, row, safe, span, truncate, words};
 
 /// Minimum width in columns of the running command in the live row.
 const WAIT_COLUMNS_MIN: usize = 20;
@@ -73,6 +73,7 @@ impl PanelView {
         let mut news = row(&format!(" · {seconds} s"), StyleRole::Dim);
         let retry = Some(self.retry.clone()).filter(|retry| !retry.is_empty());
         let more = retry
+            .or_else(|| transcript.host_work().map(safe))
             .or(progress)
             .or_else(|| self.output.as_ref().and_then(LiveOutput::waiting))
             .or_else(|| Some(self.newest_line.clone()).filter(|line| !line.is_empty()))

@@ -2,18 +2,19 @@
 
 use std::io;
 
-use sysop_core::event::{Decision, Input};
+use sysop_core::event::{Decision, Event, Input};
 use sysop_core::id::CallId;
 use sysop_core::text::visible_text;
 use sysop_term::StyleRole;
 
 use super::{ActiveRead, Repl};
 use crate::Exit;
-use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt};
+use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, LateEffect};
 use crate::chat::inline_screen::TerminalOwner;
 use crate::chat::input_reader::ReadRequest;
 use crate::chat::plain_view::lines;
 use crate::chat::{BY, ReplLayout};
+use crate::render::words;
 
 const EDITED_HAS_NO_RULE: &str = "rules are only available for unedited commands";
 
@@ -24,7 +25,32 @@ pub(super) struct EditedApproval {
     command: String,
 }
 
+/// Parts of the open question that a late effect needs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OpenApproval {
+    late_effect: LateEffect,
+    /// The question, if its answer is read as a line.
+    line: String,
+}
+
 impl Repl {
+    /// Tells the effect of the call whose question is open.
+    pub(super) fn show_late_effect(&mut self, event: &Event) -> io::Result<()> {
+        let Event::ApprovalPreviewed { call, command: None, preview, .. } = event else { return Ok(()) };
+        if self.active_read != ActiveRead::Approval(call.clone()) || self.answered.as_ref() == Some(call) {
+            return Ok(());
+        }
+        let lines = words::late_effect(preview);
+        match self.context.form {
+            ReplLayout::Panels { .. } => self.open_approval.late_effect.show(lines),
+            ReplLayout::Plain => {
+                let question = &self.open_approval.line;
+                self.screen.text(&format!("\n{}\n{question}", lines.join("\n")))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns true if the user has edited the command of this call, and its effect is not known yet.
     pub(super) fn awaits_preview(&self, call: &CallId) -> bool {
         let edited = self.edited.as_ref().filter(|edited| edited.call == *call);
@@ -57,6 +83,8 @@ impl Repl {
             }
         }
         self.active_read = ActiveRead::Approval(call.clone());
+        self.open_approval =
+            OpenApproval { late_effect: question.late_effect.clone(), line: question.line_question() };
         self.console.request(ReadRequest::Approval(Box::new(question)));
         Ok(())
     }

@@ -12,7 +12,9 @@ use sysop_core::model_provider::typed_model;
 use sysop_core::transcript::{ItemBody, ItemId};
 use sysop_core::ui_text;
 use sysop_driver::frontend::{SessionSelector, prompt_with_images};
+use sysop_driver::port::SessionSummary;
 use sysop_term::StyleRole;
+use sysop_term::cells::width;
 use sysop_term::command::{JobsCommand, NO_TOOL_SERVERS, PermissionsCommand};
 use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
@@ -21,6 +23,8 @@ use crate::render::words;
 
 /// Maximum number of past sessions to list.
 const SESSIONS_LISTED: usize = 15;
+/// Maximum width of a column that longer cells do not widen further.
+const CELL_COLUMNS_MAX: usize = 32;
 
 impl Repl {
     /// Sends a prompt with the images that it mentions as `@PATH`.
@@ -114,15 +118,17 @@ impl Repl {
         }
         sessions.truncate(SESSIONS_LISTED);
         let digits = sessions.len().to_string().len();
+        let columns = |it: &SessionSummary| {
+            let age = age(words::now().0.saturating_sub(it.changed.0));
+            [it.id.short().to_string(), age, ui_text::place(&it.host), it.root.clone()]
+        };
+        let rows = padded(sessions.iter().map(columns).collect());
         let lines: Vec<String> = (1..)
-            .zip(&sessions)
-            .map(|(number, it)| {
+            .zip(sessions.iter().zip(rows))
+            .map(|(number, (it, row))| {
                 let excerpt = excerpts.get(&it.id).map(|text| format!("\n    {text}")).unwrap_or_default();
                 let title = it.title.replace('\n', " ");
-                let age = age(words::now().0.saturating_sub(it.changed.0));
-                let place = ui_text::place(&it.host);
-                let id = it.id.short();
-                format!("{number:>digits$}  {id}  {age:<10}  {place}  {}  {title}{excerpt}", it.root)
+                format!("{number:>digits$}  {row}  {title}{excerpt}")
             })
             .collect();
         self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
@@ -190,8 +196,14 @@ impl Repl {
         };
         match typed_model(name, current) {
             Ok(model) => {
-                let change = ConfigChange::Model(model);
-                self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)
+                let change = ConfigChange::Model(model.clone());
+                self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)?;
+                match self.context.service.model_problem(self.session.id(), &model).await {
+                    Some(problem) => {
+                        self.view.say(&format!("warning: {problem}"), StyleRole::Warn, &mut self.screen)
+                    }
+                    None => Ok(()),
+                }
             }
             Err(why) => self.view.say(&why, StyleRole::Warn, &mut self.screen),
         }
@@ -246,6 +258,19 @@ impl Repl {
     }
 }
 
+/// Returns rows whose columns are as wide as their widest cell, up to `CELL_COLUMNS_MAX`.
+fn padded<const N: usize>(rows: Vec<[String; N]>) -> Vec<String> {
+    let mut widths = [0; N];
+    for row in &rows {
+        for (most, cell) in widths.iter_mut().zip(row) {
+            *most = width(cell).min(CELL_COLUMNS_MAX).max(*most);
+        }
+    }
+    let pad =
+        |(cell, most): (&String, &usize)| format!("{cell}{}", " ".repeat(most.saturating_sub(width(cell))));
+    rows.iter().map(|row| row.iter().zip(&widths).map(pad).collect::<Vec<_>>().join("  ")).collect()
+}
+
 /// Formats an age, given in milliseconds, as the TUI's list of sessions does.
 fn age(milliseconds: i64) -> String {
     match milliseconds / 1_000 {
@@ -253,5 +278,19 @@ fn age(milliseconds: i64) -> String {
         seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
         seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
         seconds => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::padded;
+
+    #[test]
+    fn columns_are_as_wide_as_their_content() {
+        let row = |host: &str, root: &str| [host.to_owned(), root.to_owned()];
+        let rows = padded(vec![row("127.0.0.1", "/srv"), row("日本", "/home/me"), row("a", &"x".repeat(40))]);
+        let starts = ["127.0.0.1  /srv    ", "日本       /home/me", "a          xxxx"];
+        assert!(rows.iter().zip(starts).all(|(row, start)| row.starts_with(start)), "{rows:?}");
+        assert_eq!(rows[0].len(), 11 + 32);
     }
 }

@@ -40,6 +40,11 @@ impl Repl {
                 }
             };
         }
+        if self.active_read == ActiveRead::TypeAhead && self.screen.has_typed() {
+            self.console.clear_typed();
+            self.screen.set_typed("")?;
+            return self.note("draft cleared; Ctrl+C again stops the turn");
+        }
         if self.turn_interrupted {
             self.leaving = Some(Exit::Interrupted);
             return Ok(());

@@ -87,6 +87,7 @@ fn prompt() -> ApprovalPrompt {
         covers: "any plain `rm …`".into(),
         rule: None,
         no_rule: NO_RULE,
+        late_effect: Default::default(),
     }
 }
 
@@ -130,6 +131,24 @@ fn approval_keys_do_what_they_say() {
     assert_eq!(answer, ApprovalOutcome::Edited("rm -i x".into()));
     assert!(drawn.contains(&"800 [command] \"rm x\"".to_owned()), "{drawn:?}");
     assert_eq!(asked(&[(400, 'e'), (1200, 's')], vec![Some("  ".into())]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn an_effect_that_becomes_known_is_shown_at_the_open_question() {
+    let question = prompt();
+    question.late_effect.show(vec!["→ removes 3 files".to_owned()]);
+    let (answer, drawn, _) = asked_with(&question, &[(500, 'y')], vec![]);
+    assert_eq!(answer, ApprovalOutcome::Allow);
+    let rows: Vec<&str> = drawn.iter().map(|row| row.split_once(' ').unwrap().1).collect();
+    assert_eq!((rows[0], rows[2]), ("$ rm x", "→ removes 3 files"), "{rows:?}");
+    assert!(rows.len() == 4 && rows[1].starts_with("Run it?") && rows[1] == rows[3], "{rows:?}");
+}
+
+#[test]
+fn a_rejected_edit_of_a_file_is_called_a_change() {
+    let question = ApprovalPrompt { ask: approval::APPLY, command: None, ..prompt() };
+    let (_, drawn, _) = asked_with(&question, &[(400, 'n')], vec![Some(String::new())]);
+    assert!(drawn.iter().any(|row| row.contains("Enter rejects the change, Esc")), "{drawn:?}");
 }
 
 #[test]

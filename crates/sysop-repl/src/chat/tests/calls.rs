@@ -62,3 +62,42 @@ async fn the_initial_task_is_shown() {
     let (text, _) = plain_form("plain task", "").await;
     assert!(text.contains("\nYou: hello\n\nAgent: Hello **there**"), "{text}");
 }
+
+#[tokio::test]
+async fn a_late_effect_is_shown_while_the_question_is_open() {
+    for form in ["panels", "plain"] {
+        let mut person = Person::starts(form, None);
+        person.sees(if form == "panels" { PROMPT } else { "You: " }).await;
+        person.types("late\r").await;
+        person.sees("→ effect: still checking").await;
+        person.sees(QUESTION).await;
+        person.signals(rustix::process::Signal::USR2);
+        person.sees("→ removes 3 files").await;
+        person.sees(QUESTION).await;
+        person.types("y\r").await;
+        person.sees("ran rm -r build").await;
+    }
+}
+
+#[tokio::test]
+async fn the_output_of_a_background_job_opens_no_panel() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("left\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(!text.contains("from the background") && !text.contains("COMMAND OUTPUT"), "{text}");
+    let (text, _) = plain("left\n").await;
+    assert!(text.contains("It runs.") && !text.contains("from the background"), "{text}");
+}
+
+#[tokio::test]
+async fn a_failed_command_that_was_typed_states_its_exit_code_once() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!false\r").await;
+    let text = person.sees("STATUS").await + &person.sees(PROMPT).await;
+    assert_eq!(text.matches("exit code 1").count(), 1, "{text}");
+    person.types("/undo 99\r").await;
+    let text = person.sees("there is no call 99").await + &person.sees(PROMPT).await;
+    assert!(!text.contains("STATUS") && text.matches("there is no call 99").count() == 1, "{text}");
+}

@@ -135,23 +135,23 @@ async fn a_password_reaches_the_program_and_nothing_else() {
     person.sees(PROMPT).await;
     person.types("!sudo id\r").await;
     person.sees("[sudo] password for joe:").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("geheim und lang\r").await;
     person.sees("│ let in").await;
     person.sees(PROMPT).await;
     person.types("!sudo id\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("geheim und falsch\r").await;
     person.sees("│ kept out").await;
     person.sees(PROMPT).await;
     person.types("!sudo id\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("geheim\u{1b}").await;
     person.sees("no password was provided").await;
     person.sees(PROMPT).await;
     // Leaving with an open question restores the terminal.
     person.types("!sudo id\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.signals(rustix::process::Signal::TERM);
     assert!(!person.seen.contains("geheim"), "{}", bare(&person.seen));
     assert_eq!(person.leaves().await, 143);

@@ -22,6 +22,16 @@ async fn ctrl_c_in_a_search_of_the_history_ends_only_the_search() {
 }
 
 #[tokio::test]
+async fn lines_typed_before_the_first_prompt_are_sent_and_the_rest_is_its_draft() {
+    let mut person = Person::starts_after("hello\rhel", "panels", None);
+    person.sees("│ Hello there, how are you?").await;
+    person.sees("STATUS").await;
+    person.sees("› hel").await;
+    person.types("lo\r").await;
+    person.sees("│ Hello there, how are you?").await;
+}
+
+#[tokio::test]
 async fn the_words_exit_and_quit_leave() {
     for word in ["exit", "quit"] {
         let mut person = Person::sits_down(None);

@@ -32,7 +32,6 @@ async fn the_plain_form_works_through_a_pipe() {
         You: !false
         ran false
         (failed, exit code 1, 12 ms)
-        (the command ended with exit code 1)
 
         You: /clear
         (history cleared; the log keeps what came before)
@@ -225,7 +224,7 @@ async fn slash_commands_work_in_the_plain_layout() {
         (unknown routine nope; see /routines)
 
         You: /resume
-        1  s-0  3 h ago     web1  /srv/old  hello from before
+        1  s-0  3 h ago  web1  /srv/old  hello from before
         (open one with /resume and its number or ID; find one with /sessions WORDS)
 
         You: /resume s-9

@@ -14,7 +14,7 @@ async fn a_password_prompt_does_not_echo() {
     let mut person = Person::sits_down(Some(&file));
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
-    let text = person.sees("Esc decline").await;
+    let text = person.sees("Esc: decline").await;
     assert!(text.contains("╭─ QUESTION ─") && text.contains("│ sudo on web1 asks:"), "{text}");
     assert!(text.contains("│   [sudo] password for joe:"), "{text}");
     let before = person.seen.len();
@@ -39,7 +39,7 @@ async fn input_before_the_prompt_is_not_a_password() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\rgeheim\rgeheim").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("other\r").await;
     person.sees("not right").await;
     person.sees(PROMPT).await;
@@ -50,7 +50,7 @@ async fn the_rest_of_a_paste_after_a_password_is_dropped() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types(&format!("geheim\r{}\r", "-----MORE-----".repeat(60))).await;
     person.sees("all right").await;
     person.sees(PROMPT).await;
@@ -66,11 +66,11 @@ async fn ctrl_c_declines_a_prompt_before_it_stops_the_turn() {
         person.sees(PROMPT).await;
         person.types("twice\r").await;
         person.sees("[sudo] password for joe:").await;
-        person.sees("Esc decline").await;
+        person.sees("Esc: decline").await;
         person.types(refusal).await;
         // The turn continues with the next prompt.
         person.sees("declined; press Ctrl+C to stop the turn").await;
-        let text = person.sees("Esc decline").await;
+        let text = person.sees("Esc: decline").await;
         assert!(text.contains("One-time code:"), "{text}");
         person.types("123456\r").await;
         person.sees("not right").await;
@@ -79,19 +79,19 @@ async fn ctrl_c_declines_a_prompt_before_it_stops_the_turn() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("twice\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     // A signal from elsewhere declines like the key; the second one stops the turn.
     person.signals(Signal::INT);
     person.sees("One-time code:").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.signals(Signal::INT);
     person.sees("canceled").await;
     person.sees(PROMPT).await;
     person.types("thrice\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("\u{3}").await;
     person.sees("One-time code:").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("\u{3}").await;
     // The third prompt is withdrawn with the turn.
     let text = person.sees("canceled").await;
@@ -104,11 +104,11 @@ async fn several_prompts_appear_one_at_a_time() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("twice\r").await;
-    let text = person.sees("Esc decline").await;
+    let text = person.sees("Esc: decline").await;
     assert!(!text.contains("One-time code"), "{text}");
     person.types("geheim\r").await;
-    let text = person.sees("Esc decline").await;
-    assert!(text.contains("One-time code:") && text.contains("Enter send"), "{text}");
+    let text = person.sees("Esc: decline").await;
+    assert!(text.contains("One-time code:") && text.contains("Enter: send"), "{text}");
     person.types("123456").await;
     person.sees("› 123456").await;
     person.types("\r").await;
@@ -123,7 +123,7 @@ async fn an_unknown_host_key_is_shown_completely_and_needs_a_typed_yes() {
     person.sees(PROMPT).await;
     let before = person.seen.len();
     person.types("hostkey\r").await;
-    let text = person.sees("Esc decline").await;
+    let text = person.sees("Esc: decline").await;
     assert!(text.contains("│   SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc. "), "{text}");
     let drawn = &person.seen[before..];
     assert!(!drawn.contains("\u{1b}[2J"), "{drawn:?}");
@@ -163,7 +163,7 @@ async fn an_answer_of_another_client_closes_the_prompt() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("half").await;
     person.signals(Signal::USR2);
     person.sees("web answered sudo on web1").await;
@@ -179,7 +179,7 @@ async fn the_terminal_is_restored_if_the_repl_ends_during_a_prompt() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("gehe").await;
     person.signals(Signal::TERM);
     assert_eq!(person.leaves().await, 143);
@@ -190,7 +190,7 @@ async fn the_plain_layout_prompts_without_echo() {
     let mut person = Person::starts("plain", None);
     person.sees("You: ").await;
     person.types("sudo now\r").await;
-    let text = person.sees("Esc decline").await;
+    let text = person.sees("Esc: decline").await;
     assert!(text.contains("sudo on web1 asks:\n  [sudo] password for joe:"), "{text}");
     let before = person.seen.len();
     person.types("geheim\r").await;
@@ -259,7 +259,7 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
 #[tokio::test]
 async fn exec_prompts_on_its_terminal() {
     let mut person = Person::starts("sudo now", None);
-    let text = person.sees("Esc decline").await;
+    let text = person.sees("Esc: decline").await;
     assert!(text.contains("sudo on web1 asks:"), "{text}");
     let before = person.seen.len();
     person.types("geheim\r").await;
@@ -268,16 +268,16 @@ async fn exec_prompts_on_its_terminal() {
     assert_eq!(person.leaves().await, 0);
 
     let mut person = Person::starts("twice", None);
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("\u{3}").await;
     person.sees("One-time code:").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("123456\r").await;
     person.sees("failed").await;
     assert_eq!(person.leaves().await, 0);
 
     let mut person = Person::starts("sudo now", None);
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.signals(Signal::INT);
     assert_eq!(person.leaves().await, 130);
 }
@@ -320,12 +320,12 @@ async fn a_prompt_interrupts_the_terminal_and_returns_to_it() {
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
     person.sees("ssh web1 asks:").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("geheim\r").await;
     person.sees("a remote shell").await;
     person.types("ask\r").await;
     person.sees("sudo on web1 asks:").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("geheim\r").await;
     person.sees("a remote shell").await;
     person.types("more\r").await;
@@ -339,7 +339,7 @@ async fn a_prompt_interrupts_the_terminal_and_returns_to_it() {
     let mut person = Person::starts("far", None);
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
-    person.sees("Esc decline").await;
+    person.sees("Esc: decline").await;
     person.types("\u{1b}").await;
     person.sees("web1 denied access; enter a passphrase").await;
     person.sees(PROMPT).await;
@@ -419,7 +419,7 @@ async fn a_folded_output_is_shown_whole_on_request() {
     assert!(text.contains("OUTPUT 1") && text.contains("line 250"), "{text}");
     person.sees(PROMPT).await;
     person.types("/output 7\r").await;
-    person.sees("no output of a call 7").await;
+    person.sees("no output kept for call 7").await;
 }
 
 #[tokio::test]

@@ -42,20 +42,27 @@ async fn a_line_typed_during_a_turn_is_queued_and_its_turn_follows() {
 }
 
 #[tokio::test]
-async fn a_stop_returns_the_queued_line_and_the_unfinished_line_unsent() {
+async fn ctrl_c_clears_the_unfinished_line_before_it_stops_the_turn() {
     let mut person = during("slow").await;
     person.types("hello\r").await;
     person.sees("· queued: hello").await;
     person.types("again").await;
     person.sees("› again").await;
     person.types("\u{3}").await;
+    let text = person.sees("draft cleared; Ctrl+C again stops the turn").await;
+    assert!(!text.contains("Stopping"), "{text}");
+    person.sees("Ctrl+C stop").await;
+    person.types("\u{3}").await;
     person.sees("what was queued was not sent; the text is in the input again").await;
     person.sees(PROMPT).await;
     person.sees("› hello").await;
-    let text = person.sees("· again").await;
-    assert!(!text.contains("Hello there"), "{text}");
     person.types("\r").await;
     person.sees("│ Hello there, how are you?").await;
+    person.sees(PROMPT).await;
+    // The cleared line is in the history.
+    person.types("\u{1b}[A\u{1b}[A").await;
+    person.sees("again").await;
+    person.types("\u{15}").await;
     quits(person).await;
 }
 

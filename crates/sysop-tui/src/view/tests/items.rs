@@ -520,3 +520,18 @@ fn a_typed_command_and_an_undo_show_who_asked_for_them() {
     assert!(bob.contains("→ undo call 1") && bob.contains("· requested by bob"), "{bob}");
     assert!(text(None).contains("· typed by you"));
 }
+
+#[test]
+fn people_do_not_see_what_the_model_is_told_about_their_typing() {
+    let notes = [
+        "[tui entered a password; tui typed into the terminal for 11 s; the output is private unless they share it]",
+        "[tui entered a password]",
+    ];
+    for note in notes {
+        let mut story = Story::new();
+        story.prompt("go").step();
+        story.ran(bash("a", "id"), Outcome::ok(format!("{note}\nuid=0")));
+        let screen = story.screen(60, 9);
+        assert!(screen.contains("│ uid=0") && !screen.contains("tui"), "{screen}");
+    }
+}

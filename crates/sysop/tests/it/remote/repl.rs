@@ -59,8 +59,8 @@ fn a_command_typed_on_a_remote_host_shows_host_and_result() {
         person.types("/cmd echo by ha''nd; exit 3\r").await;
         person.sees("REMOTE COMMAND").await;
         person.sees("by hand").await;
-        person.sees("STATUS").await;
-        person.sees("root@far · openai/test-model · exit code 3 · ").await;
+        person.sees("✗ exit code 3, ").await;
+        person.sees("STATUS · root@far · openai/test-model · ").await;
         person.sees("›").await;
         person.types("\u{4}").await;
         person.leaves().await;

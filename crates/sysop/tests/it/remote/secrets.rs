@@ -50,7 +50,7 @@ fn host_key_and_passphrase_prompts_are_answered_and_the_run_continues() {
         person.types("look around\r").await;
         person.sees("ssh far asks:").await;
         person.sees("yes/no").await;
-        person.sees("Enter send").await;
+        person.sees("Enter: send").await;
         person.answers("yes").await;
         person.sees("Enter passphrase for key").await;
         person.sees("Input is hidden").await;
@@ -153,7 +153,7 @@ fn ctrl_c_declines_a_prompt_and_then_stops_the_turn() {
         let line = ["chat", "--host", "far", "--approve", "auto", "look around"];
         let mut person = Person::sits_down(&far.world, &line);
         person.sees("yes/no").await;
-        person.sees("Enter send").await;
+        person.sees("Enter: send").await;
         person.answers("yes").await;
         person.sees("Enter passphrase for key").await;
         person.sees("Input is hidden").await;
