@@ -12,6 +12,7 @@ use sysop_core::event::{Event, Logged, Origin};
 use sysop_core::hook::{HookAnswer, HookQuestion};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Grant, Risk, RiskClass, Verdict};
 use sysop_driver::hooks::SessionHooks;
 use sysop_server::audit::CommandRedactor;
@@ -250,8 +251,11 @@ async fn events_reach_the_hooks_of_their_points_in_order() {
             origin: Origin::Model,
             by: None,
         },
+        // The start of a denied call only names it.
+        Event::ToolStarted { call: call.clone(), origin: Origin::User },
+        Event::ToolFinished { call: call.id.clone(), outcome: Outcome::new(Status::Rejected, "denied") },
         Event::ToolStarted { call: call.clone(), origin: Origin::Model },
-        Event::ToolFinished { call: call.id, outcome: sysop_core::outcome::Outcome::ok("") },
+        Event::ToolFinished { call: call.id, outcome: Outcome::ok("") },
         Event::TurnEnded {
             turn: TurnId(1),
             reason: sysop_core::event::StopReason::EndTurn,

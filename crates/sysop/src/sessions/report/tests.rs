@@ -173,6 +173,19 @@ fn rollout() -> SessionRecord {
 }
 
 #[test]
+fn a_denied_call_that_a_user_typed_did_not_run() {
+    let denied = Outcome::new(Status::Rejected, "denied: this session is read-only (approve = never)");
+    let text = markdown(
+        &record(vec![
+            Event::ToolStarted { call: call("c1", "touch a"), origin: Origin::User },
+            Event::ToolFinished { call: CallId::new("c1"), outcome: denied },
+        ]),
+        Path::new("/nothing"),
+    );
+    assert!(text.contains("0 ran") && text.contains("1 did not"), "{text}");
+}
+
+#[test]
 fn a_report_groups_what_several_hosts_have_in_common() {
     let text = markdown(&rollout(), Path::new("/nothing"));
     for line in [
