@@ -63,6 +63,7 @@ mod direct;
 mod hints;
 mod instructions;
 mod jobs;
+mod numbers;
 mod own_tools;
 mod preview;
 mod prompt_hooks;

@@ -254,6 +254,7 @@ impl Session {
         state.evidence_made.clear();
         state.changed_files.clear();
         state.empty_file = None;
+        state.returned_unclosed = false;
         state.repeated = None;
         state.same_failures = SameFailures::default();
         state.failed_command = None;
@@ -392,12 +393,20 @@ impl Session {
             self.state.changed_files.extend(names.take(room).map(|change| change.name.clone()));
             let failed = &mut self.state.failed_command;
             let wrote_nothing = hints::wrote_nothing(&call, &outcome);
-            hints::note_empty_file(&mut self.state.empty_file, &outcome, wrote_nothing.is_some());
             let spec = &self.state.spec;
             let system = spec.text_system.as_ref().unwrap_or(&spec.system);
+            let unclosed = call.text_argument("command").and_then(hints::unclosed);
+            self.state.returned_unclosed |= unclosed.is_some_and(|error| error == outcome.output);
+            let prompt = self.state.last_prompt.as_deref().unwrap_or_default();
+            let empty = &mut self.state.empty_file;
+            match hints::emptied_file(&outcome, wrote_nothing.is_some(), prompt) {
+                Some(path) => *empty = Some(path),
+                None => *empty = empty.take().filter(|path| !hints::fills(&outcome, path)),
+            }
             let advice = hints::changed_nothing(&call, &outcome)
                 .or(wrote_nothing)
-                .or_else(|| hints::no_repository(&call, &outcome, system));
+                .or_else(|| hints::no_repository(&call, &outcome, system))
+                .or_else(|| hints::corrected(&call, &outcome).filter(|_| is_text));
             let idiom = hints::wrong_idiom(&call, &outcome).filter(|_| is_text && advice.is_none());
             let end = match advice.as_deref().filter(|_| is_text) {
                 Some(advice) if hints::names_command(advice) => CallEnd::Advised,

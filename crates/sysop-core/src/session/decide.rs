@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::jobs::with_time_limit;
 use super::state::Phase;
 use super::undo::asks_for_approval;
-use super::{Consent, PendingSurvey, Session, chat};
+use super::{Consent, PendingSurvey, Session, chat, hints};
 use crate::event::{Effect, Event, Origin, Output};
 use crate::guard::{GuardRequest, GuardTimeout};
 use crate::hook::{HookAnswer, HookQuestion};
 use crate::id::CallId;
-use crate::message::ToolCall;
+use crate::message::{ToolCall, ToolProtocol};
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
@@ -100,6 +100,9 @@ impl Session {
                     self.finish(out, call.id, outcome);
                 }
             }
+            Ok((spec, _)) if let Some(error) = self.unclosed(spec, &call, origin) => {
+                self.finish(out, call.id, Outcome::failed(error));
+            }
             Ok(_) => match self.lacks_room_for_job(&call) {
                 Some(why) => self.finish(out, call.id, Outcome::failed(why)),
                 None => self.start_survey(out, call, origin, None),
@@ -107,6 +110,17 @@ impl Session {
             Err(_) if origin == Origin::User => self.start_survey(out, call, origin, None),
             Err(error) => self.finish(out, call.id, Outcome::failed(error)),
         }
+    }
+
+    /// Returns the error of a model's command that ends within a quote or a document. Models that get their tools as text
+    /// write such commands, which no shell runs as meant. A second one in a turn is reviewed as any other.
+    fn unclosed(&self, spec: &ToolSpec, call: &ToolCall, origin: Origin) -> Option<String> {
+        let is_text =
+            || self.state.history.last_reply().is_some_and(|reply| reply.protocol == ToolProtocol::Text);
+        if origin != Origin::Model || spec.name != "bash" || self.state.returned_unclosed || !is_text() {
+            return None;
+        }
+        call.text_argument("command").and_then(hints::unclosed)
     }
 
     pub(super) fn start_survey(

@@ -6,7 +6,7 @@
 
 use crate::message::{CallEnd, ToolCall, has_error_message};
 use crate::outcome::{Outcome, Reversibility, Status, SystemChange};
-use crate::spec::REPOSITORY_MARK;
+use crate::spec::{FILE_LIST_MARK, REPOSITORY_MARK};
 
 /// Exit code of a shell that did not find the program.
 const NOT_FOUND: i32 = 127;
@@ -85,6 +85,52 @@ pub(super) fn usage(call: &ToolCall, outcome: &Outcome) -> Option<String> {
     })
 }
 
+/// Returns the error of a command whose quotes or document are not closed, as a model writes it that ends a JSON string
+/// too early.
+pub(super) fn unclosed(command: &str) -> Option<String> {
+    unclosed_document(command).or_else(|| unclosed_quote(command))
+}
+
+/// Returns the error of a command with a single document, such as `cat <<EOF`, whose last line is missing.
+fn unclosed_document(command: &str) -> Option<String> {
+    let (before, after) = command.split_once("<<")?;
+    let is_end = |sign: char| sign.is_whitespace() || ">|&;)".contains(sign);
+    let word = after.trim_start_matches(['-', ' ']).split(is_end).next()?;
+    let unquoted = ['\'', '"'].iter().find_map(|quote| word.strip_prefix(*quote)?.strip_suffix(*quote));
+    let mark = unquoted.unwrap_or(word);
+    let is_mark = mark.starts_with(|sign: char| sign.is_ascii_alphabetic())
+        && mark.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_');
+    let is_single =
+        !after.contains("<<") && !before.contains(['\'', '"', '#', '`']) && !before.contains("((");
+    if !is_mark || !is_single || after.lines().any(|line| line.trim() == mark) {
+        return None;
+    }
+    Some(format!("error: not run: the document is never closed; end it with a line {mark}"))
+}
+
+/// Only commands of one line without comments are read, as others cannot be read by their quotes alone.
+fn unclosed_quote(command: &str) -> Option<String> {
+    if ["\n", "#", "\\", "<<", "$("].iter().any(|sign| command.contains(sign)) {
+        return None;
+    }
+    let mut open = None;
+    for sign in command.chars().filter(|sign| "'\"`".contains(*sign)) {
+        open = match open {
+            None => Some(sign),
+            Some(quote) if quote == sign => None,
+            Some('"') if sign == '`' => return None, // a substitution has quotes of its own
+            Some('`') => return None,
+            other => other,
+        };
+    }
+    open.map(|quote| {
+        format!(
+            "error: not run: the quote {quote} is never closed; within a JSON string, write \\\" for each \" of the \
+             command"
+        )
+    })
+}
+
 /// Returns the end of a call by its outcome.
 pub(super) fn end_of(outcome: &Outcome) -> CallEnd {
     match outcome.status {
@@ -153,13 +199,14 @@ pub(super) fn wrote_nothing(call: &ToolCall, outcome: &Outcome) -> Option<String
     Some(format!("[the command wrote nothing into {name}, which is empty{advice}]"))
 }
 
+const RUN: &str = "; run: ";
 const RUN_FIRST_PART: &str = "; run its first part alone: ";
 const USAGE: &str = "; usage: ";
 const LS_ORDERS: &str = "ls -S DIR (largest first), ls -t DIR (newest first)";
 
 /// Returns true if a line of advice names the command to run next.
 pub(super) fn names_command(advice: &str) -> bool {
-    [RUN_FIRST_PART, USAGE, "; run: "].iter().any(|mark| advice.contains(mark))
+    [RUN_FIRST_PART, USAGE, RUN].iter().any(|mark| advice.contains(mark))
 }
 
 /// Returns the line that is added to the result of a command with an idiom whose result is wrong in most directories and
@@ -175,6 +222,46 @@ pub(super) fn wrong_idiom(call: &ToolCall, outcome: &Outcome) -> Option<String> 
     Some(format!(
         "[grep {name} matches comments and longer names too{USAGE}grep '^NAME=' FILE | cut -d= -f2]"
     ))
+}
+
+/// Returns the line that is added to the result of a command that wrote more than its value into a file, with the right
+/// command.
+pub(super) fn corrected(call: &ToolCall, outcome: &Outcome) -> Option<String> {
+    let command = call.text_argument("command").filter(|_| outcome.status == Status::Ok)?;
+    let (what, right) = named_count(command).or_else(|| logged_ids(command))?;
+    Some(format!("[{what}{RUN}{right}]"))
+}
+
+/// Returns what is wrong with a command that counts a named file into another file, and the right command.
+fn named_count(command: &str) -> Option<(&'static str, String)> {
+    let parts = pipeline(command);
+    let [words] = parts.as_slice() else { return None };
+    let ["wc", option, source, output @ ..] = words.as_slice() else { return None };
+    let is_target = matches!(output, [">", _] | [_]) && writes_file(output);
+    let is_source = option.starts_with('-')
+        && !source.starts_with('-')
+        && !source.contains(|sign| "<>*?[{$~'\"\\".contains(sign));
+    let right = format!("wc {option} <{source} {}", output.join(" "));
+    (is_target && is_source).then_some(("wc writes the name of the file, too", right))
+}
+
+/// Returns true if one of the words redirects the output to a file, with or without a space before its name.
+fn writes_file(words: &[&str]) -> bool {
+    let targets = words.iter().enumerate().filter_map(|(at, word)| match word.strip_prefix('>')? {
+        "" => words.get(at + 1).copied(),
+        rest => Some(rest),
+    });
+    targets.into_iter().any(|target| !target.starts_with(['>', '&']) && target != "/dev/null")
+}
+
+/// Returns what is wrong with a command that writes the ids of commits with their subjects into a file, and the right
+/// command.
+fn logged_ids(command: &str) -> Option<(&'static str, String)> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let is_log = command.contains("git log ") && words.contains(&"--oneline") && writes_file(&words);
+    let has_other_parts = command.contains(['|', '\n', ';']);
+    let right = command.replace(" --oneline", " --format=%s");
+    (is_log && !has_other_parts).then_some(("--oneline writes the id of each commit, too", right))
 }
 
 /// Returns the words of each part of a pipeline of one line. A `|` in quotes also separates parts. Returns nothing for
@@ -213,24 +300,40 @@ fn loosely_matched_setting(command: &str) -> Option<&str> {
     (splits && !pattern.is_empty() && pattern.chars().all(is_name)).then_some(pattern)
 }
 
-/// Keeps the path of a file that is empty after a command was to write something into it, until the file is changed.
-pub(super) fn note_empty_file(empty: &mut Option<String>, outcome: &Outcome, wrote_nothing: bool) {
-    let is_filled = |path: &String| {
-        let mut changes = outcome.changed.iter().filter(|change| change.name == *path);
-        changes.any(|change| !change.is_rewrite() && !change.is_blank_file())
-    };
-    if wrote_nothing {
-        *empty = outcome.changed.first().map(|file| file.name.clone());
-    } else if empty.as_ref().is_some_and(is_filled) {
-        *empty = None;
-    }
+/// Returns the path of a file that a command was to fill, but left empty. `told` is true if its result says so. A file
+/// that was only created is one, too, unless `prompt` asks for an empty file.
+pub(super) fn emptied_file(outcome: &Outcome, told: bool, prompt: &str) -> Option<String> {
+    let [file] = outcome.changed.as_slice() else { return None };
+    let mut words = prompt.split(|sign: char| !sign.is_alphabetic());
+    let mut asks_for_empty =
+        || words.any(|word| ["blank", "empty", "touch"].iter().any(|it| word.eq_ignore_ascii_case(it)));
+    let is_new = file.how == SystemChange::CREATED_EMPTY;
+    (file.is_blank_file() && (told || (is_new && !asks_for_empty()))).then(|| file.name.clone())
+}
+
+/// Returns true if a command has written something into the file at `path`.
+pub(super) fn fills(outcome: &Outcome, path: &str) -> bool {
+    let mut changes = outcome.changed.iter().filter(|change| change.name == path);
+    changes.any(|change| !change.is_rewrite() && !change.is_blank_file())
 }
 
 /// Returns the question about an empty file before a turn ends.
 pub(super) fn still_empty(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or_default();
     format!(
-        "{name} is still empty. If it must hold something, write that into it now. If not, give your answer again."
+        "{} is still empty. If it must hold something, write that into it now. If not, give your answer again.",
+        base_name(path)
+    )
+}
+
+/// Returns the question about a number in an answer that no output showed. `file` is the relative path of the file that
+/// changed last.
+pub(super) fn not_shown(number: &str, file: Option<&str>) -> String {
+    let is_plain =
+        |path: &&str| path.chars().all(|sign| sign.is_ascii_alphanumeric() || "._/-".contains(sign));
+    let command = file.filter(is_plain).map(|path| format!(", such as: cat {path}")).unwrap_or_default();
+    format!(
+        "Your answer says {number}, but no output shows that. Run a command that prints it{command}. If nothing can print \
+         it, give your answer again."
     )
 }
 
@@ -322,23 +425,41 @@ const DOMAINS: [&str; 11] =
 /// Maximum number of files that the model is asked about.
 const FILES_MAX: usize = 3;
 
-/// Returns a question about the files that `prompt` names and that occur in none of the texts in `used`.
-pub(super) fn unused_files(prompt: &str, used: &[String]) -> Option<String> {
+/// Returns a question about the files that `prompt` names and that occur in none of the texts in `used`. Files in the
+/// list of the system prompt do not count: they are there, so nothing shows that they must be written.
+pub(super) fn unwritten_files(prompt: &str, used: &[String], system: &str) -> Option<String> {
+    let listed = listed_names(system);
     let mut files: Vec<&str> = Vec::new();
     let sentences = prompt.split_inclusive(['\n', ';']).flat_map(|line| line.split_inclusive(". "));
-    for name in sentences.filter(|sentence| !restricts(sentence)).flat_map(named_files) {
-        if !files.contains(&name) && !used.iter().any(|text| text.contains(name)) {
-            files.push(name);
+    for path in sentences.filter(|sentence| !restricts(sentence)).flat_map(named_files) {
+        let name = base_name(path);
+        let is_used = listed.contains(&name) || used.iter().any(|text| text.contains(name));
+        if !is_used && !files.contains(&path) {
+            files.push(path);
         }
     }
     files.truncate(FILES_MAX);
-    (!files.is_empty()).then(|| {
-        format!(
-            "The request names {}, but nothing that you ran has used it. If it must be written or changed, do that now. \
-             If not, give your answer again.",
-            files.join(", ")
-        )
-    })
+    let first = files.first()?;
+    // Without a list of the files, nothing tells that the file is not there yet.
+    let how = if listed.is_empty() || first.starts_with(['/', '~']) {
+        "it must be written or changed, do that now".to_owned()
+    } else {
+        format!("the result belongs there, run a command that writes it: COMMAND >{first}")
+    };
+    Some(format!(
+        "The request names {}, but nothing that you ran has used it. If {how}. If not, give your answer again.",
+        files.join(", ")
+    ))
+}
+
+/// Returns the names of files in the list that a system prompt contains.
+fn listed_names(system: &str) -> Vec<&str> {
+    let list = system.lines().find_map(|line| line.strip_prefix(FILE_LIST_MARK)).unwrap_or_default();
+    list.split([' ', ',', '(', ')']).filter(|name| !name.is_empty()).collect()
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Returns true if a sentence says what must not be done or must stay as it is.
@@ -354,20 +475,20 @@ const RESTRICTIONS: [&str; 12] = [
     "unchanged",
 ];
 
-/// Returns the names of files in a text, without their directories. A name has an extension. Names of up to three
-/// characters, such as `e.g`, addresses of hosts and pages, and patterns do not count.
+/// Returns the paths of files in a text. The name of a file has an extension. Names of up to three characters, such as
+/// `e.g`, addresses of hosts and pages, and patterns do not count.
 fn named_files(text: &str) -> impl Iterator<Item = &str> {
     let separators = |sign: char| sign.is_whitespace() || "\"'`()[]{}<>,;".contains(sign);
     text.split(separators).filter_map(|word| {
         let path = word.trim_end_matches(['.', ':', '!', '?']);
-        let name = path.rsplit('/').next()?;
+        let name = base_name(path);
         let (stem, extension) = name.rsplit_once('.')?;
         let is_plain = |sign: char| sign.is_alphanumeric() || "_-.+".contains(sign);
         let is_name = !path.contains("://") && name.chars().all(is_plain) && name.chars().count() > 3;
         let is_extension =
             extension.starts_with(char::is_alphabetic) && extension.chars().all(char::is_alphanumeric);
         let is_host = DOMAINS.contains(&extension) && !path.contains('/');
-        (is_name && is_extension && !is_host && !stem.is_empty()).then_some(name)
+        (is_name && is_extension && !is_host && !stem.is_empty()).then_some(path)
     })
 }
 
@@ -413,7 +534,7 @@ fn says_that_an_action_was_done(text: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{claims_action, end_of, listed_repository, no_repository, usage, wrong_idiom};
+    use super::{claims_action, corrected, end_of, listed_repository, no_repository, usage, wrong_idiom};
     use crate::id::CallId;
     use crate::message::{Arguments, CallEnd, ToolCall};
     use crate::outcome::{Outcome, Status};
@@ -471,6 +592,33 @@ mod tests {
         }
         let failed = Outcome { status: Status::Failed, ..Outcome::ok("") };
         assert_eq!(wrong_idiom(&bash("ls -l | sort"), &failed), None, "the error says more");
+    }
+
+    #[test]
+    fn a_command_that_writes_more_than_its_value_is_corrected() {
+        for (command, right) in [
+            ("wc -l users.txt >count.txt", "wc -l <users.txt >count.txt"),
+            ("wc -l users.txt > count.txt", "wc -l <users.txt > count.txt"),
+            ("cd a && git log -n 1 --oneline >b", "cd a && git log -n 1 --format=%s >b"),
+        ] {
+            let line = corrected(&bash(command), &Outcome::ok("")).unwrap_or_default();
+            assert!(line.ends_with(&format!("; run: {right}]")), "{command}: {line}");
+        }
+        for command in [
+            "wc -l users.txt",
+            "wc -l <users.txt >count.txt",
+            "wc -l a b >count.txt",
+            "wc -l users.txt >>count.txt",
+            "wc -l *.txt >count.txt",
+            "wc -l users.txt >&2",
+            "git log --oneline 2>&1",
+            "git log --oneline >/dev/null",
+            "git log --oneline --author='A <a@b>'",
+            "git log --oneline",
+            "git log --oneline | cut -d' ' -f2- >b",
+        ] {
+            assert_eq!(corrected(&bash(command), &Outcome::ok("")), None, "{command}");
+        }
     }
 
     #[test]

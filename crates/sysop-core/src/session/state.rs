@@ -75,8 +75,10 @@ pub(super) struct State {
     pub(super) evidence_made: Vec<EvidenceKind>,
     /// Paths of files that commands of this turn changed, as the host reported them; at most `CHANGED_FILES_MAX`.
     pub(super) changed_files: Vec<String>,
-    /// Path of a file into which a command of this turn was to write something, but which is empty.
+    /// Path of a file that a command of this turn was to fill, but left empty.
     pub(super) empty_file: Option<String>,
+    /// True if a command of this turn was returned to the model because its quotes or document are not closed.
+    pub(super) returned_unclosed: bool,
     /// Number of consecutive calls of this turn that failed with the same output, with any arguments.
     pub(super) same_failures: SameFailures,
     /// The last command of this turn that failed, until another one makes up for it.
@@ -292,10 +294,12 @@ pub(super) struct EvidenceRequest {
 pub(super) enum EvidenceKind {
     /// The reply claims actions, but no tool ran.
     Claim,
-    /// A command was to write something into a file that is empty.
+    /// A command was to fill a file that is empty.
     EmptyFile,
-    /// The prompt names a file that no call has named or changed.
-    UnusedFile,
+    /// The prompt names a file, not in the list of files, that no call has named or changed.
+    UnwrittenFile,
+    /// The reply has a number that no output showed.
+    UnshownNumber,
 }
 
 /// Position within the turn.
@@ -388,6 +392,7 @@ impl State {
             evidence_made: Vec::new(),
             changed_files: Vec::new(),
             empty_file: None,
+            returned_unclosed: false,
             same_failures: SameFailures::default(),
             failed_command: None,
             changes: Vec::new(),

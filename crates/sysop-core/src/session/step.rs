@@ -1,13 +1,13 @@
 //! Steps of a turn: the next action, the request to the model, and the interpretation of its reply.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
 use super::state::{CurrentCall, EvidenceKind, EvidenceRequest, Phase, RepeatedCall};
-use super::{Session, chat, hints};
+use super::{Session, chat, hints, numbers};
 use crate::catalog::{self, REASONS, VIEW_IMAGE_TOOL};
 use crate::deferred_tools::{self, CALL_TOOL, FIND_TOOLS};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
@@ -190,20 +190,46 @@ impl Session {
         if reply.protocol != ToolProtocol::Text {
             return None;
         }
-        if let Some(path) = state.empty_file.as_deref()
-            && may_ask(EvidenceKind::EmptyFile)
-        {
-            return Some(EvidenceRequest { kind: EvidenceKind::EmptyFile, text: hints::still_empty(path) });
-        }
-        if !may_ask(EvidenceKind::UnusedFile) {
+        let questions: [(EvidenceKind, &dyn Fn() -> Option<String>); 3] = [
+            (EvidenceKind::EmptyFile, &|| state.empty_file.as_deref().map(hints::still_empty)),
+            (EvidenceKind::UnwrittenFile, &|| self.unwritten_files()),
+            (EvidenceKind::UnshownNumber, &|| self.unshown_number(&reply.text)),
+        ];
+        questions.into_iter().filter(|(kind, _)| may_ask(*kind)).find_map(|(kind, question)| {
+            let text = question()?;
+            Some(EvidenceRequest { kind, text })
+        })
+    }
+
+    /// Returns a question about a number in an answer that is in no prompt, call or output of the session. Asks
+    /// nothing once messages were compacted, as outputs that showed it may be gone.
+    fn unshown_number(&self, answer: &str) -> Option<String> {
+        if self.state.history.summary().is_some() {
             return None;
         }
-        let text = self.unused_files()?;
-        Some(EvidenceRequest { kind: EvidenceKind::UnusedFile, text })
+        let mut shown = HashSet::new();
+        for message in self.state.history.messages() {
+            match message {
+                Message::User { text, .. } => numbers::add_numbers(text, &mut shown),
+                Message::Assistant { reply } => {
+                    for call in &reply.calls {
+                        numbers::add_numbers(&call.arguments.to_value().to_string(), &mut shown);
+                    }
+                }
+                Message::ToolResults { results } => {
+                    results.iter().for_each(|result| numbers::add_numbers(&result.output, &mut shown));
+                }
+            }
+        }
+        let number = numbers::unshown_number(answer, &shown)?;
+        let root = self.state.spec.root.as_str();
+        let file =
+            self.state.changed_files.last().and_then(|path| path.strip_prefix(root)?.strip_prefix('/'));
+        Some(hints::not_shown(number, file))
     }
 
     /// Returns a question about files that the prompt names, but that no call of the session has named or changed.
-    fn unused_files(&self) -> Option<String> {
+    fn unwritten_files(&self) -> Option<String> {
         let prompt = self.state.last_prompt.as_deref()?;
         let calls = self.state.history.messages().flat_map(|message| match message {
             Message::Assistant { reply } => reply.calls.as_slice(),
@@ -219,7 +245,8 @@ impl Session {
         });
         let mut used: Vec<String> = used.collect();
         used.extend_from_slice(&self.state.changed_files);
-        hints::unused_files(prompt, &used)
+        let spec = &self.state.spec;
+        hints::unwritten_files(prompt, &used, spec.text_system.as_ref().unwrap_or(&spec.system))
     }
 
     /// Returns true if no tool has run since the history began. Later replies may report earlier work.

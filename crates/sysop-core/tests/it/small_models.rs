@@ -5,7 +5,7 @@ use sysop_core::event::{ConfigChange, Input};
 use sysop_core::message::{Arguments, CallEnd, Message, Reply, ToolProtocol};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status, SystemChange};
 use sysop_core::policy::ApprovalMode;
-use sysop_core::spec::SessionSpec;
+use sysop_core::spec::{FILE_LIST_MARK, SessionSpec};
 use sysop_core::tool::{ClientTools, ToolEffect};
 
 use crate::scripts::shows;
@@ -157,7 +157,7 @@ fn a_model_with_tools_as_text_is_asked_once_about_a_file_that_nothing_used() {
         Some(question)
     };
     let answer = || text(says("There are 9."));
-    expect!["The request names answer.txt, but nothing that you ran has used it. If it must be written or changed, do that now. If not, give your answer again."]
+    expect!["The request names out/answer.txt, but nothing that you ran has used it. If it must be written or changed, do that now. If not, give your answer again."]
         .assert_eq(&asked("Count the errors in logs/app.log. Write the number to out/answer.txt.", answer()).unwrap_or_default());
     for prompt in [
         "Count the errors in logs/app.log.",
@@ -328,6 +328,104 @@ fn a_turn_does_not_end_with_an_empty_file_before_the_model_was_asked() {
     world.reply(text(calls(vec![bash("2", "echo b > a.txt")]))).outcome(changed("edited"));
     world.reply(text(says("It is b.")));
     assert!(world.lines().ends_with("turn 1 ended end_turn"), "{}", world.lines());
+}
+
+/// Returns the question that the model gets for the answer `answer`, after it has run each command with its outcome.
+/// `None` if the turn ends.
+fn question_after(prompt: &str, ran: &[(&str, Outcome)], answer: &str) -> Option<String> {
+    let text = |reply: Reply| Reply { protocol: ToolProtocol::Text, ..reply };
+    let files = format!("Be brief.\n{FILE_LIST_MARK}passwd.txt, logs/ (app.log)");
+    let mut world = World::new(SessionSpec { text_system: Some(files), ..spec(ApprovalMode::Auto) });
+    world.prompt(prompt);
+    for (command, outcome) in ran {
+        world.reply(text(calls(vec![bash("", command)]))).outcome(outcome.clone());
+    }
+    world.reply(text(says(answer)));
+    if world.lines().ends_with("turn 1 ended end_turn") {
+        return None;
+    }
+    let (_, request) = world.asked.clone()?;
+    match request.messages.last().map(|last| last.message().clone()) {
+        Some(Message::User { text, .. }) => Some(text),
+        other => panic!("a question, not {other:?}"),
+    }
+}
+
+fn after_change(name: &str, how: &str) -> Outcome {
+    let change = SystemChange { kind: ChangeKind::File, name: format!("/srv/{name}"), how: how.to_owned() };
+    Outcome { changed: vec![change], undo: Some(Reversibility::Exact), ..Outcome::ok("") }
+}
+
+#[test]
+fn a_file_that_is_there_is_not_asked_about() {
+    let ran = [("grep bash /etc/passwd >a.txt", after_change("a.txt", "created"))];
+    let asked = |prompt: &str| question_after(prompt, &ran, "They are in a.txt.");
+    assert_eq!(asked("List the users in passwd.txt and logs/app.log."), None, "the model might overwrite it");
+    assert!(asked("List the users in users.txt.").is_some_and(|text| text.contains("COMMAND >users.txt")));
+    let absolute = asked("Check /etc/nginx/nginx.conf.").expect("a question");
+    assert!(absolute.contains("If it must be written or changed") && !absolute.contains('>'), "{absolute}");
+}
+
+#[test]
+fn a_file_that_was_only_created_is_asked_about_unless_the_request_wants_an_empty_one() {
+    let touch = [("touch a.txt", after_change("a.txt", "created empty"))];
+    let is_asked = |prompt: &str| {
+        question_after(prompt, &touch, "It is done.")
+            .is_some_and(|text| text.starts_with("a.txt is still empty"))
+    };
+    assert!(is_asked("Write yes or no to a.txt."));
+    assert!(!is_asked("Create the empty file a.txt."));
+}
+
+#[test]
+fn a_number_that_no_output_shows_is_asked_about_once() {
+    let sum = [("awk '{s+=$1} END {print s}' passwd.txt >sum.txt", after_change("sum.txt", "created"))];
+    let prompt = "Write the sum of passwd.txt to sum.txt.";
+    expect!["Your answer says 10, but no output shows that. Run a command that prints it, such as: cat sum.txt. If nothing can print it, give your answer again."]
+        .assert_eq(&question_after(prompt, &sum, "The sum is 10.").unwrap_or_default());
+    let listed = [("cat passwd.txt", Outcome::ok("a\nb\nc"))];
+    let asked = question_after("How many lines has passwd.txt?", &listed, "It has 3 lines.");
+    assert!(asked.is_some_and(|text| text.contains("says 3")));
+    let counted = [("wc -l passwd.txt", Outcome::ok("3 passwd.txt"))];
+    assert_eq!(question_after("How many lines has passwd.txt?", &counted, "It has 3 lines."), None);
+}
+
+#[test]
+fn a_command_that_ends_within_a_quote_is_returned_to_a_small_model_once() {
+    let first = |protocol: ToolProtocol, command: &str| {
+        let mut world = World::auto();
+        world.prompt("go").reply(Reply { protocol, ..calls(vec![bash("1", command)]) });
+        world
+    };
+    let is_returned =
+        |protocol: ToolProtocol, command: &str| first(protocol, command).lines().contains("not run");
+    for command in [
+        "sqlite3 a.db 'SELECT at FROM logins WHERE user = ",
+        "echo \"a",
+        "cat <<EOF >a.sh\n#!/bin/sh\necho 'a'",
+        "cat <<'EOF' >a.sh\necho a",
+    ] {
+        assert!(is_returned(ToolProtocol::Text, command), "{command}");
+        assert!(!is_returned(ToolProtocol::Native, command), "other models are not corrected: {command}");
+    }
+    for command in [
+        "echo 'it is \"a\"'",
+        "echo \"it's\"",
+        "cat <<EOF >a\n'\nEOF",
+        "cat <<< \"a\"",
+        "echo $((1<<2))",
+        "echo $((1<<n))",
+        "cat <<'END OF LIST' >a\nb\nEND OF LIST",
+        "cat <<END-1 >a\nb\nEND-1",
+        "echo a # it's",
+        "echo it\\'s",
+        "echo \"$(echo 'a\"b')\"",
+    ] {
+        assert!(!is_returned(ToolProtocol::Text, command), "{command}");
+    }
+    let mut world = first(ToolProtocol::Text, "echo 'a");
+    world.reply(Reply { protocol: ToolProtocol::Text, ..calls(vec![bash("2", "echo 'a")]) });
+    assert!(!world.lines().contains("not run"), "the second one is reviewed: {}", world.lines());
 }
 
 #[test]
