@@ -125,6 +125,7 @@ test("an edit of a file is applied, and undone by its button", async ({ page, se
   const step = person.steps.first();
   await expect(step).toContainText("changed: a edited; undo: exact");
   await step.getByRole("button", { name: "Undo" }).click();
+  await expect(person.prompt).toBeFocused();
   await expect(person.steps.nth(1)).toContainText("undo call 1: a");
   await expect(step).toContainText("undone");
   await expect.poll(() => readFileSync(file, "utf8")).toBe("old\n");

@@ -66,6 +66,7 @@ test("F1 and Alt+T work in the terminal, and a hidden terminal gives the focus t
   await expect(person.prompt).toBeFocused();
   await page.keyboard.press("Alt+t");
   await person.sees(/echo kept-on\s*$/);
+  await expect(page.locator(".terminal-slot:not(.away) textarea")).toBeFocused();
   await page.keyboard.type("-and-on");
   await person.sees("echo kept-on-and-on");
 });
@@ -91,6 +92,8 @@ test("a touch screen is told of no keys, and a long line of code ends in a shado
   await person.page.keyboard.press("Escape");
   await person.button("New session").first().click();
   await person.button("Start session").click();
+  await expect(person.page.getByText("Describe a task.")).toBeVisible();
+  await expect(person.prompt).not.toBeFocused();
   await person.says("report");
   const code = person.conversation.locator(".code pre");
   await expect(code).toHaveCSS("background-attachment", "local, local, scroll, scroll");

@@ -1,4 +1,6 @@
 /** Tests of what stays readable and within reach, of the sessions' titles, and of sessions that wait elsewhere. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Locator, Page } from "@playwright/test";
 import { call, expect, say, test, visit } from "./fixtures";
 
@@ -354,6 +356,23 @@ for (const [name, viewport] of [
   });
 }
 
+test("a phone gives a long change the place of the messages", async ({ browser, serve }) => {
+  const context = await browser.newContext({ viewport: PHONE, hasTouch: true, isMobile: true });
+  const page = await context.newPage();
+  const content = Array.from({ length: 80 }, (_, at) => `line ${at}\n`).join("");
+  const server = await serve({
+    script: { "write it": [call("write_file", { path: "a", content }), say("Written.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("write it");
+  const more = person.review.getByRole("button", { name: /^Read on: [23] pages$/ });
+  await expect(more).toBeVisible();
+  const messages = await page.getByRole("region", { name: "Messages" }).boundingBox();
+  expect(messages?.height).toBeLessThan(20);
+  await expect(person.prompt).toBeInViewport({ ratio: 1 });
+  await context.close();
+});
+
 test("a phone on its side shows the command for several hosts, and the prompt on request", async ({
   browser,
   serve,
@@ -399,11 +418,12 @@ test("the lines of a long file that are out of view are counted, and keys scroll
   await person.says("write it");
   await expect(person.review).toBeFocused();
   const below = async () => {
-    const lines = await person.review.locator(".row-line").all();
     const end = (await person.review.locator("footer").boundingBox())?.y ?? 0;
-    let hidden = 0;
-    for (const line of lines) if (((await line.boundingBox())?.y ?? 0) > end) hidden += 1;
-    return hidden;
+    const lines = person.review.locator(".row-line");
+    return lines.evaluateAll(
+      (all, end) => all.filter((line) => line.getBoundingClientRect().y > end).length,
+      end,
+    );
   };
   const cue = person.review.getByRole("button", { name: /\d+ more lines?/ });
   const told = Number.parseInt((await cue.textContent()) ?? "", 10);
@@ -455,6 +475,28 @@ test("the toolbar names the machine, in one row on every screen", async ({ page,
     await person.button(/^Stop/).click();
     await expect(person.review).toHaveCount(0);
   }
+});
+
+test("beside a terminal, the end of a turn does not move the conversation", async ({ page, serve }) => {
+  await page.setViewportSize({ width: 1024, height: 768 });
+  const server = await serve({
+    args: ["--approve", "auto"],
+    env: { SYSOP_MODEL: "openai/a-model-with-a-rather-long-name" },
+    script: { wait: [call("bash", { command: "until [ -e go ]; do sleep 0.05; done" }), say("Done.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  const toolbar = page.getByRole("toolbar", { name: "Turn" });
+  const model = toolbar.getByRole("combobox", { name: "Model" });
+  await expect(model.locator("option:checked")).toHaveText("a-model-with-a-rather-long-name");
+  await expect(toolbar.getByTitle(/: openai\/a-model/)).toBeVisible();
+  await person.says("wait");
+  await expect(person.conversation).toContainText("running until");
+  const running = (await toolbar.boundingBox())?.height;
+  writeFileSync(join(server.work, "go"), "");
+  await expect(person.conversation).toContainText("Done.");
+  await expect(person.button("New chat")).toBeVisible();
+  expect((await toolbar.boundingBox())?.height).toBe(running);
 });
 
 test("a new session begins with its title in a low window", async ({ page, serve }) => {

@@ -32,6 +32,57 @@ test("a proposal is edited, and the edited command runs", async ({ page, serve }
   expect(readFileSync(join(server.work, "made"), "utf8")).toBe("edited\n");
 });
 
+test("a long command is read to its end in its field, too, before it runs", async ({ page, serve }) => {
+  const lines = Array.from({ length: 120 }, (_, at) => `echo line-${at} >> made`);
+  const command = [...lines, "touch at-the-end"].join("\n");
+  const server = await serve({ script: { "make it": [call("bash", { command }), say("It is made.")] } });
+  const person = await visit(page, server, await server.session());
+  await person.says("make it");
+  await expect(person.button(/^Read on/)).toBeEnabled();
+  await person.button(/^Edit/).click();
+  const field = page.getByRole("textbox", { name: "Edited command" });
+  await expect(field).toBeFocused();
+  const { start, hidden, top } = await field.evaluate((field: HTMLTextAreaElement) => ({
+    start: field.selectionStart,
+    hidden: field.scrollHeight - field.clientHeight,
+    top: field.getBoundingClientRect().top - (field.closest(".card-body")?.getBoundingClientRect().top ?? 0),
+  }));
+  expect([start, hidden]).toEqual([0, 0]);
+  expect(top).toBeGreaterThan(0);
+  const run = person.button(/^Run/);
+  await expect(person.button(/^Read on: \d+ pages Ctrl\+Enter$/)).toBeVisible();
+  await page.keyboard.type("# ");
+  await person.button(/^Read on/).click();
+  await expect(field).toBeFocused();
+  await expect(run).toHaveCount(0);
+  await expect(async () => {
+    if (await person.button(/^Read on/).isVisible()) await field.press("Control+Enter");
+    await expect(person.button(/^Run edited/)).toBeEnabled({ timeout: 500 });
+  }).toPass();
+  expect(existsSync(join(server.work, "at-the-end"))).toBe(false);
+  await expect(field).toHaveValue(`# ${command}`);
+  await field.press("Control+Enter");
+  await expect(person.conversation).toContainText("It is made.");
+  expect(readFileSync(join(server.work, "made"), "utf8")).toMatch(/^line-1\n/);
+  expect(existsSync(join(server.work, "at-the-end"))).toBe(true);
+});
+
+test("after Read on, the keys of the proposal work", async ({ page, serve }) => {
+  const command = [...Array.from({ length: 60 }, (_, at) => `echo ${at}`), "touch made"].join("\n");
+  const server = await serve({ script: { "make it": [call("bash", { command }), say("It is made.")] } });
+  const person = await visit(page, server, await server.session());
+  await person.says("make it");
+  const more = person.button(/^Read on/);
+  await expect(async () => {
+    if (await more.isVisible()) await more.click({ timeout: 500 });
+    await expect(person.button(/^Run/)).toBeEnabled({ timeout: 500 });
+  }).toPass();
+  await expect(person.review).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(person.conversation).toContainText("It is made.");
+  expect(existsSync(join(server.work, "made"))).toBe(true);
+});
+
 test("the effect of a command is shown, and follows an edit", async ({ page, serve }) => {
   const server = await serve({
     script: { "tidy up": [call("bash", { command: "rm -r old", reason: "It is old." }), say("Tidy.")] },

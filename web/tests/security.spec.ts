@@ -158,6 +158,19 @@ test("the page follows its content security policy, and no other page may embed 
   expect((await fetch(server.url + script)).status).toBe(401);
 });
 
+test("signing in leads to the session that the address names", async ({ page, serve }) => {
+  const server = await serve({});
+  const address = `${server.url}/#/s/${await server.session()}`;
+  await page.goto(address);
+  for (const token of ["sysop_wrong", server.createToken("laptop")]) {
+    await page.getByLabel("Access token").fill(token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    if (token === "sysop_wrong") await expect(page.getByRole("alert")).toContainText("not valid");
+  }
+  await expect(page.getByRole("textbox", { name: "Describe a task" })).toBeVisible();
+  expect(page.url()).toBe(address);
+});
+
 test("signing out ends the login of this browser, and not its token", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());

@@ -41,6 +41,10 @@ impl CostReport {
         self.spending.add(usage, price(model).or_else(listed));
     }
 
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
     /// Returns the cost so far in US dollars, or `None` if it is zero or the price of a call is unknown.
     pub fn cost(&self) -> Option<f64> {
         (!self.spending.unpriced && self.spending.cost > 0.0).then_some(self.spending.cost)

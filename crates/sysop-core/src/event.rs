@@ -187,6 +187,16 @@ impl Input {
     pub fn prompt(text: impl Into<String>) -> Self {
         Self::Prompt { text: text.into(), images: Vec::new(), by: None }
     }
+
+    /// Returns true if the event begins the turn of this prompt or call. A session that another process continued
+    /// publishes the turns of that process first.
+    pub fn begins(&self, event: &Event) -> bool {
+        let Event::TurnStarted { prompt, origin, .. } = event else { return false };
+        if let Self::Prompt { text, .. } = self {
+            return prompt == text;
+        }
+        matches!(self, Self::Direct { origin: sent, .. } if prompt.is_empty() && origin == sent)
+    }
 }
 
 /// Record of keys typed into a terminal, limited to what the log may contain.

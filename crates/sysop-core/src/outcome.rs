@@ -10,7 +10,7 @@ use crate::undo::UndoRecord;
 /// Reason of the rejection of calls that were waiting when their turn was stopped.
 pub const TURN_STOPPED: &str = "the turn was stopped";
 /// Output of a call that was stopped before it began.
-const NOT_STARTED: &str = "not started: stopped while the state was saved";
+const NOT_STARTED: &str = "not started: stopped while saving files for undo";
 
 /// Last note of a `run_command` whose program waits for an answer.
 pub const WAITS_FOR_ANSWER: &str =

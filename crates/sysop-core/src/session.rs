@@ -67,6 +67,7 @@ mod numbers;
 mod own_tools;
 mod preview;
 mod prompt_hooks;
+mod settings;
 mod state;
 mod step;
 mod undo;
@@ -599,8 +600,10 @@ impl Session {
         if keep >= crate::history::WINDOW_MESSAGES_MIN {
             return self.emit(out, Event::Compacted { keep });
         }
-        if self.state.spec.max_history_messages == 0 {
-            message = format!("{message}; {}", self.overflow_advice());
+        if self.state.spec.max_history_messages == 0
+            && let Some(advice) = self.overflow_advice()
+        {
+            message = format!("{message}; {advice}");
         }
         self.end_turn(out, StopReason::Failed, Some(message));
     }

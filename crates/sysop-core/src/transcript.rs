@@ -72,6 +72,7 @@ pub use participants::{LOCAL_FRONT_ENDS, Participants};
 pub use pending::PauseDelay;
 pub use preparation::CallPreparation;
 use resources::Resources;
+pub use resources::is_host_work;
 pub use sentence::{
     call_summary, change_sentence, client_tools_sentence, proposal_summary, rules_sentence,
     terminal_input_sentence,

@@ -185,9 +185,12 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     if let Some(code) = outcome.exit_code {
         words.push_str(&format!(", exit code {code}"));
     }
-    if !matches!(outcome.status, Status::Rejected | Status::Unknown) {
-        let longest = outcome.hosts.iter().map(|host| host.duration_ms).max().unwrap_or(0);
-        words.push_str(&format!(", {}", duration(outcome.duration_ms.max(longest))));
+    let longest = outcome.hosts.iter().map(|host| host.duration_ms).max().unwrap_or(0);
+    let took = outcome.duration_ms.max(longest);
+    // The end of an interrupted call was not seen.
+    let is_known = took > 0 || outcome.status != Status::Interrupted;
+    if is_known && !matches!(outcome.status, Status::Rejected | Status::Unknown) {
+        words.push_str(&format!(", {}", duration(took)));
     }
     if outcome.truncated {
         words.push_str(", truncated for the model");
@@ -306,6 +309,17 @@ pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
         }
     }
     lines
+}
+
+/// Like [`host_groups`], but without the reasons that the output, which is shown, already tells.
+pub fn host_groups_beside_output(outcome: &Outcome) -> Vec<(String, Status)> {
+    let mut groups = host_groups(&outcome.hosts);
+    let reasons = outcome.hosts.iter().filter_map(|host| host.unreachable.as_deref());
+    for why in reasons.filter(|why| outcome.output.contains(*why)) {
+        let end = safe(&format!(": {why}"));
+        groups.iter_mut().for_each(|(text, _)| text.truncate(text.trim_end_matches(&end).len()));
+    }
+    groups
 }
 
 /// Like `host_groups`, but returns one string with one line per group.
@@ -447,6 +461,14 @@ pub fn pausing(delay: PauseDelay) -> &'static str {
     }
 }
 
+/// Returns a clause about a pause that was requested and has not begun, behind what the session waits for.
+pub fn will_pause(delay: PauseDelay) -> &'static str {
+    match delay {
+        PauseDelay::Command => "pauses after this command",
+        PauseDelay::Step => "pauses after this step",
+    }
+}
+
 /// Describes the calls that a grant covers. The grant applies to the same host and user only.
 pub fn covers(grant: &Grant) -> String {
     match grant {
@@ -457,7 +479,7 @@ pub fn covers(grant: &Grant) -> String {
         Grant::Program { program, subcommand: None } => {
             safe(&format!("any simple `{program} …` that stays below this directory"))
         }
-        Grant::Tool { name } if name == "edit_file" => "all edits here, except of protected files".to_owned(),
+        Grant::Tool { name } if name == "edit_file" => "all edits here, except to protected files".to_owned(),
         Grant::Tool { name } => safe(&format!("any {name} call here, except on protected files")),
     }
 }
@@ -694,6 +716,13 @@ mod tests {
         assert_eq!(summary(format!("Go? \n[{WAITS_FOR_ANSWER}]")), "still running; it waits for input");
         assert_eq!(summary(format!("[{FULL_SCREEN_RUNS}]")), "still running in the terminal");
         assert!(summary("[the connection ended]".to_owned()).starts_with("outcome unknown"));
+    }
+
+    #[test]
+    fn an_interrupted_call_has_no_duration_unless_it_is_known() {
+        let summary =
+            |duration_ms| outcome_summary(&Outcome { duration_ms, ..Outcome::new(Status::Interrupted, "") });
+        assert_eq!((summary(0), summary(12)), ("interrupted".to_owned(), "interrupted, 12 ms".to_owned()));
     }
 
     #[test]

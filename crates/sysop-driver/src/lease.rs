@@ -29,6 +29,9 @@ pub(crate) trait SessionLease: Send + Sync {
     /// it.
     async fn claim(&self) -> Result<(), StoreError>;
 
+    /// Returns true if no other process can append while this lease is valid, even if the session waits for a prompt.
+    fn excludes_other_writers(&self) -> bool;
+
     /// Ends the claim, if there is one. Called when the session waits for nothing but a prompt.
     fn end_claim(&self);
 
@@ -71,6 +74,10 @@ impl SessionLease for StoreLease {
             *self.claim.lock() = claim;
         }
         Ok(())
+    }
+
+    fn excludes_other_writers(&self) -> bool {
+        false
     }
 
     fn end_claim(&self) {

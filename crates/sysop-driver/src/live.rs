@@ -14,7 +14,7 @@
 //! - An event is durable before anyone sees it, and published before its effects are performed. The one exception is
 //!   behind [`EarlyCall`]: a model may be called early, because a model call has no side effects.
 //! - Nothing is done that cannot be made durable: if an append fails, the session closes with the store's error
-//!   message.
+//!   message. The exception is a session that another process continued while it was idle here: `live/reload.rs`.
 //! - Nothing runs once the lease is invalid. Inputs that users gave here by then are forwarded to the next owner.
 //!
 //! A lock around the whole session was tried and rejected: a slow store would have blocked every front end that only
@@ -23,6 +23,7 @@
 mod calls;
 mod jobs;
 mod previews;
+mod reload;
 mod review;
 mod summary;
 mod time;
@@ -320,13 +321,13 @@ impl LiveSession {
     async fn work(self: &Arc<Self>, mut worker: Worker) {
         while let Some((taken, inputs)) = self.take_inputs(worker) {
             worker = taken;
-            let effects = self.handle_all(&mut worker, inputs);
-            let end = self.end.child_token();
-            let mut early = EarlyCall::start(&self.runtime.provider, &self.lease, end, &effects);
-            if let Err(error) = self.append_and_publish(&mut worker).await {
-                drop(worker); // cancels its running calls
-                return self.fail(&error);
-            }
+            let (effects, mut early) = match self.handle_and_append(&mut worker, inputs).await {
+                Ok(handled) => handled,
+                Err(error) => {
+                    drop(worker); // cancels its running calls
+                    return self.fail(&error);
+                }
+            };
             {
                 let mut inbox = self.inbox.lock();
                 inbox.unflushed_inputs.clear();

@@ -221,6 +221,9 @@ impl Fleet {
         let (mut all, mut caveats) = (Vec::new(), Vec::new());
         for (job, survey) in jobs.iter().zip(surveys) {
             let name = &job.member.name;
+            if let Some(why) = survey.incomplete {
+                return Survey { undo: UndoOffer::Refused { why }, ..Survey::default() };
+            }
             match (survey.unreachable, survey.undo) {
                 (Some(why), _) | (None, UndoOffer::Refused { why }) => {
                     return Survey {

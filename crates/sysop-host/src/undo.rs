@@ -287,7 +287,7 @@ impl Toolbox {
         if outcome.status == Status::Ok {
             let restored =
                 restored_files(&outcome.changed).map_or_else(String::new, |files| format!(": {files}"));
-            outcome.output.insert_str(0, &format!("OK, undone{restored}\n"));
+            outcome.output.insert_str(0, &format!("undone{restored}\n"));
             outcome.output.truncate(outcome.output.trim_end().len());
         } else {
             outcome.output.insert_str(0, "the undo partly failed\n");
@@ -347,7 +347,7 @@ impl Toolbox {
     /// Tells users that the script is still running with this verb.
     async fn tell_progress(&self, verb: Option<&str>) {
         let doing = match verb {
-            Some("before") => "saving the state of files",
+            Some("before") => "saving files for undo",
             Some("apply") => "restoring files",
             Some(_) | None => "comparing files",
         };

@@ -93,6 +93,7 @@ impl HostSession {
     ) -> Result<CallEnd, String> {
         let mut seen = self.seen.lock().await;
         let mut updates = self.session.subscribe(*seen);
+        let call = input.clone();
         self.session.send(input)?;
         let mut turn = Turn::default();
         let mut is_stopping = false;
@@ -119,6 +120,10 @@ impl HostSession {
             };
             let Update::Logged(logged) = &update else { continue };
             *seen = logged.seq;
+            // Another process may have continued the session; its turns come first.
+            if turn.id.is_none() && !call.begins(&logged.event) {
+                continue;
+            }
             if let Some(end) = self.handle(&logged.event, &mut turn, caller, settings).await? {
                 return Ok(end);
             }

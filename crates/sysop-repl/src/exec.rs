@@ -49,7 +49,7 @@ pub use call_output::CallOutput;
 use host_sessions::HostSessions;
 use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
-use program_prompts::{ProgramPrompts, PromptSender};
+use program_prompts::{ProgramPrompts, PromptReceiver, PromptSender};
 pub use sequence::{
     CommandSequence, ConfirmHandler, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent,
     SequenceStep, confirm_on_terminal,
@@ -230,6 +230,7 @@ pub async fn run(context: ExecContext) -> Exit {
     let mut updates = context.opened.session.subscribe(Seq(0));
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.artifacts = artifact_directory(context.service.as_deref());
+    printer.session = context.opened.session.id().short().to_owned();
     printer.configure(context.call_output, context.is_quiet, context.schema.is_some());
     let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
     let plan_only = matches!(context.task, ExecTask::Undo { plan_only: true, .. });
@@ -242,6 +243,7 @@ pub async fn run(context: ExecContext) -> Exit {
         schema: context.schema,
         corrections: 0,
         turn: None,
+        sent: None,
         sequence,
         ending: None,
         hosts: HostSessions::default(),
@@ -286,12 +288,7 @@ pub async fn run(context: ExecContext) -> Exit {
             () = sleep_until(deadline.unwrap_or_else(distant_future)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
         };
         if let Some(exit) = next {
-            run.withdraw_questions();
-            if run.questions.open.is_some() {
-                // The question's handler restores the terminal before it answers.
-                let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
-            }
-            run.printer.clear_wait();
+            run.leave(&mut replied).await;
             return exit;
         }
     }
@@ -354,6 +351,8 @@ struct ExecRun {
     /// Number of times the model has been asked to correct its answer.
     corrections: u32,
     turn: Option<TurnId>,
+    /// The prompt or call that was sent last. Its turn is the task's.
+    sent: Option<Input>,
     sequence: Option<SequenceRun>,
     hosts: HostSessions,
     /// Exit code, and the deadline for the turn to end; set once an exit has been requested.
@@ -376,6 +375,16 @@ struct ExecRun {
 }
 
 impl ExecRun {
+    /// Withdraws the questions and clears the row about a wait.
+    async fn leave(&mut self, replied: &mut PromptReceiver) {
+        self.withdraw_questions();
+        if self.questions.open.is_some() {
+            // The question's handler restores the terminal before it answers.
+            let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
+        }
+        self.printer.clear_wait();
+    }
+
     #[expect(clippy::wildcard_enum_match_arm, reason = "other events do not end the task")]
     fn handle_update(
         &mut self,
@@ -403,7 +412,9 @@ impl ExecRun {
         };
         match &logged.event {
             // A turn that was running before ours is ended by our prompt and is not part of the task.
-            Event::TurnStarted { turn, prompt, .. } if self.turn.is_none() => {
+            event @ Event::TurnStarted { turn, prompt, .. }
+                if self.turn.is_none() && self.sent.as_ref().is_some_and(|sent| sent.begins(event)) =>
+            {
                 self.turn = Some(*turn);
                 let is_resumed = *turn > TurnId(1) && self.corrections == 0;
                 if is_resumed && !prompt.is_empty() {
@@ -411,7 +422,7 @@ impl ExecRun {
                 }
                 None
             }
-            Event::ApprovalAsked { call, .. } if self.ending.is_none() => {
+            Event::ApprovalAsked { call, .. } if self.ending.is_none() && self.turn.is_some() => {
                 self.request_approval(&call.id, ask, answers)
             }
             Event::ApprovalPreviewed { call, preview, .. } if self.ending.is_none() => {
@@ -578,13 +589,7 @@ impl ExecRun {
         }
         self.corrections += 1;
         self.turn = None;
-        match self.opened.session.send(Input::prompt(correction(&problems))) {
-            Ok(()) => None,
-            Err(error) => {
-                self.printer.error(&error);
-                Some(Exit::Failed)
-            }
-        }
+        self.send_task(Input::prompt(correction(&problems)))
     }
 
     fn request_approval(

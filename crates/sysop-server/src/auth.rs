@@ -51,8 +51,8 @@
 //!
 //! # Invariants
 //!
-//! - No request reaches a handler without a token, except health checks and the login form (`Scope::Public`), which must
-//!   pass the checks of `Host` and `Origin` as well.
+//! - No request reaches a handler without a token, except health checks and the login form with its script
+//!   (`Scope::Public`), which must pass the checks of `Host` and `Origin` as well.
 //! - A wrong `Host` or `Origin` is refused whatever token comes with it.
 //! - Nothing in this module logs, stores or returns a token in clear text, except the one response that hands it out. Error
 //!   messages say what is wrong with the URL, which the user can fix, and never what is wrong with a token.

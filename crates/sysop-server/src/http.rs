@@ -95,6 +95,8 @@ fn page_routes() -> Vec<Route> {
         post("/login", Public, log_in::log_in, "Exchange a token for a browser cookie")
             .body(form::<log_in::LogInForm>())
             .response("303", "Redirects to the page with the cookie", nothing()),
+        get("/login.js", Public, log_in::script, "Get the script of the login form")
+            .ok("The script", text(&["text/javascript"])),
         // Its own checks need the cookie; a page that only watches can be signed out as well.
         post("/api/logout", Public, log_in::log_out, "Sign out the browser whose cookie the request has")
             .response("204", "Signed out; the cookie is cleared", nothing()),

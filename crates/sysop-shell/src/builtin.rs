@@ -199,8 +199,10 @@ fn alias(state: &mut State, call: &ProgramCall<'_>) {
 }
 
 fn declare(state: &mut State, call: &ProgramCall<'_>, name: &str) {
-    state.note(call.span, RiskClass::Changes, "shows or sets variables");
     let arguments = call.arguments();
+    if arguments.iter().all(|word| word.value_at.is_none()) {
+        state.note(call.span, RiskClass::Changes, "shows or sets variables");
+    }
     let evaluates = options::has_option(arguments, "in", &[]) && name != "export" && name != "readonly";
     let plus = arguments.iter().any(|word| word.text().starts_with("+i"));
     if (evaluates && !plus) || matches!(name, "integer" | "float") {

@@ -186,9 +186,12 @@ pub struct Survey {
     /// Machine that resolves the targets.
     pub resolution: Resolution,
     pub targets: Vec<ResolvedTarget>,
-    /// Reason why the host cannot be reached, in one sentence. If set, the call fails with this reason.
+    /// Reason why the host cannot be reached, or a line with the reason of each host. If set, the call fails with this reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
+    /// Reason why facts are missing, as a clause: `web2 did not answer within 9.5 s`. What depends on them is opaque.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// Text with which the call would fail if it ran now, on every host. Nobody need be asked about such a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certain_failure: Option<String>,
@@ -203,6 +206,11 @@ impl Survey {
     /// Returns the survey of a call that another machine assesses again before the call runs.
     pub fn elsewhere(context: CommandContext) -> Self {
         Self { context, resolution: Resolution::Elsewhere, ..Self::default() }
+    }
+
+    /// Returns the survey of a host that gave no answer, for the reason `why`, a clause.
+    pub fn without_facts(why: impl Into<String>) -> Self {
+        Self { incomplete: Some(why.into()), ..Self::default() }
     }
 
     /// Returns the files found for a target, or `None` if the target was not resolved.

@@ -24,8 +24,7 @@ pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
         return;
     }
     if !dialect.is_analyzed() {
-        let why = "for an unsupported shell";
-        return state.note(script.span(0, script.source.len()), RiskClass::Opaque, why);
+        return state.note_unknown_syntax(script.span(0, script.source.len()));
     }
     let mut found = None;
     each_below(root, &mut |node| {

@@ -105,11 +105,12 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
 fn shell(state: &mut State, call: &ProgramCall<'_>) {
     const LIST: &str = "-abefhiklmnprstuvxBCDEHPTcd -oO: --login --posix --norc --noprofile --verbose --restricted --noediting \
          --debugger --rcfile= --init-file= --no-rcs --command=";
-    state.note(call.span_of_program(), RiskClass::Changes, "starts a shell");
+    const STARTS: &str = "starts a shell";
     let arguments = call.arguments();
     let (dashed, _): (Vec<Word>, Vec<Word>) =
         arguments.iter().cloned().partition(|word| !word.text().starts_with('+'));
     let Some(parsed) = options::parse(LIST, &dashed, options::StopPoint::FirstOperand) else {
+        state.note(call.span_of_program(), RiskClass::Changes, STARTS);
         state.note(call.span, RiskClass::Opaque, "a shell with unknown options");
         for word in arguments {
             call.run_joined(state, std::slice::from_ref(word), Stdin::Inherited);
@@ -120,7 +121,18 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
         state.note(call.span, RiskClass::Opaque, "a shell that runs a start-up file of the command's choice");
     }
     let operands = dashed.get(parsed.first_operand..).unwrap_or(&[]);
-    if parsed.has("c") || parsed.has("command") {
+    let has_text = parsed.has("c") || parsed.has("command");
+    let file = operands
+        .first()
+        .filter(|file| !has_text && !parsed.has("s") && !matches!(file.text(), "-" | "/dev/stdin"));
+    // A named script runs like a program, as in `./script`; a script from a pipe does not.
+    let named = file.filter(|file| {
+        file.literal().is_some_and(|name| !name.starts_with("/dev/") && !name.starts_with("/proc/"))
+    });
+    if named.is_none() {
+        state.note(call.span_of_program(), RiskClass::Changes, STARTS);
+    }
+    if has_text {
         let given = parsed
             .value(&["command"])
             .and_then(|text| dashed.iter().find(|word| word.text().ends_with(text)));
@@ -133,18 +145,14 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
         }
         return;
     }
-    match operands.first() {
-        Some(file) if !parsed.has("s") && !matches!(file.text(), "-" | "/dev/stdin") => {
-            // A named script runs like a program, as in `./script`; a script from a pipe does not.
-            let named =
-                file.literal().is_some_and(|name| !name.starts_with("/dev/") && !name.starts_with("/proc/"));
-            if named {
-                script_file::run(state, call, file, Start::Shell);
-            } else {
-                state.note(call.span_of(file), RiskClass::Opaque, "runs a script file");
+    match (named, file) {
+        (Some(file), _) => {
+            if !script_file::run(state, call, file, Start::Shell) {
+                state.note(call.span_of_program(), RiskClass::Changes, "runs a script");
             }
         }
-        Some(_) | None => standard_input(state, call),
+        (None, Some(file)) => state.note(call.span_of(file), RiskClass::Opaque, "runs a script file"),
+        (None, None) => standard_input(state, call),
     }
 }
 

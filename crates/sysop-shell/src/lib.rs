@@ -154,7 +154,7 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
     state.ordinary_root = targets::ordinary_root(&survey.context);
     let whole = (0, command.len());
     if !survey.context.dialect.is_analyzed() {
-        state.note(whole, RiskClass::Opaque, "for an unsupported shell");
+        state.note_unknown_syntax(whole);
     }
     if command.len() > COMMAND_BYTES_MAX {
         state.note_unread(whole, "too long to analyze");

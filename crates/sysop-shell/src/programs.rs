@@ -106,7 +106,7 @@ impl Match<'_> {
             if entry.check.is_some_and(checks::Check::reads_arguments) { None } else { Some(&self.reading) };
         for reading in self.before.iter().chain([&self.reading]) {
             if let Some(hidden) = reading.unknown.iter().find(|word| entry.may_turn_worse_by(word)) {
-                state.note(call.span_of(hidden), RiskClass::Opaque, "an option that is computed at run time");
+                state.note_run_time_option(call.span_of(hidden));
             }
         }
         let mut lowered = None;

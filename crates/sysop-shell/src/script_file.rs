@@ -16,13 +16,15 @@ pub(super) enum Start {
     FirstLine,
 }
 
-pub(super) fn run(state: &mut State, call: &ProgramCall<'_>, file: &Word, start: Start) {
+/// Assesses a script that the command runs. Returns true if the script contains a construct that explains its risk.
+pub(super) fn run(state: &mut State, call: &ProgramCall<'_>, file: &Word, start: Start) -> bool {
     let span = call.span_of(file);
     for found in targets::script_files(state, file).unwrap_or_default() {
         if found.changed_in_session {
             changed(state, span, &found, start);
         }
     }
+    state.attribute_to_script(span)
 }
 
 fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {

@@ -7,7 +7,7 @@ use super::options;
 use super::path;
 use super::program_call::{ProgramCall, Script, Stdin};
 use super::script_file::{self, Start};
-use super::state::State;
+use super::state::{RUN_TIME_WORD, State, WRITES_TO_FILE};
 use super::{builtin, dialect, interpreter, programs, targets, wrapper};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
@@ -70,6 +70,15 @@ impl SimpleCommand {
     }
 }
 
+/// Returns the reason for a write of this program to an ordinary file.
+fn write_reason(program: &str) -> &'static str {
+    match program {
+        "touch" => "creates or changes a file",
+        "mkdir" => "creates a directory",
+        _ => WRITES_TO_FILE,
+    }
+}
+
 /// Returns true if a word contains an expansion whose value is unknown or that may become several words.
 fn is_open(word: &Word) -> bool {
     word.splits || word.expands && word.text().contains(UNKNOWN)
@@ -81,8 +90,7 @@ fn note_open(state: &mut State, script: &Script<'_>, word: &Word) {
     if ["$(", "`", "<(", ">("].iter().any(|opening| source.contains(opening)) {
         state.raise(RiskClass::Changes);
     } else {
-        let why = "a word that is known only at run time";
-        state.note(script.span(word.start, word.end), RiskClass::Changes, why);
+        state.note(script.span(word.start, word.end), RiskClass::Changes, RUN_TIME_WORD);
     }
 }
 
@@ -136,11 +144,11 @@ fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, targe
             None
         }
         RedirectOperator::Document { .. } => {
-            state.note(span, RiskClass::Changes, "a here-document");
+            state.note(span, RiskClass::Changes, "uses a here-document");
             None
         }
         RedirectOperator::Text => {
-            state.note(span, RiskClass::Changes, "a here-string");
+            state.note(span, RiskClass::Changes, "uses a here-string");
             if targets::names_secret(state, target, false) {
                 state.secret_name.get_or_insert(span);
             }
@@ -227,12 +235,13 @@ impl ProgramCall<'_> {
 
     fn judge_program(&self, state: &mut State, name: &str, plain: bool) {
         let trusted = plain && is_system_program(self.words, name);
-        let before = std::mem::replace(&mut state.keeps_content, KEEPS_CONTENT.contains(&name));
+        let before = (state.keeps_content, state.write_reason);
+        (state.keeps_content, state.write_reason) = (KEEPS_CONTENT.contains(&name), write_reason(name));
         let found = state.class_of(|state| {
             programs::judge(state, self, name, trusted);
             operands::check(state, self, name);
         });
-        state.keeps_content = before;
+        (state.keeps_content, state.write_reason) = before;
         if matches!(name, "cd" | "pushd" | "popd" | "chdir") {
             if found != RiskClass::ReadOnly || self.argument_source.is_some() {
                 state.raise(RiskClass::Changes);

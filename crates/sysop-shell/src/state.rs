@@ -22,6 +22,22 @@ const DEPTH_MAX: usize = 160;
 /// Maximum number of paths recorded. Further paths are not reported to the host and are assessed as unresolved.
 const TARGETS_MAX: usize = 256;
 
+/// Reason for a write to an ordinary file.
+pub(super) const WRITES_TO_FILE: &str = "writes to a file";
+/// Reason for a word whose value the text does not tell.
+pub(super) const RUN_TIME_WORD: &str = "a word that is known only at run time";
+const RUN_TIME_OPTION: &str = "an option computed at run time";
+
+/// Reasons that name a construct. In a script file, the script contains it.
+const CONSTRUCTS: &[&str] = &[
+    "a loop",
+    "a condition",
+    "a substitution",
+    "arithmetic",
+    "braces that become several words",
+    RUN_TIME_WORD,
+];
+
 /// Start and end offset, in bytes, in the command being analyzed.
 pub(super) type Span = (usize, usize);
 
@@ -43,6 +59,8 @@ pub(super) struct State {
     written: Vec<Target>,
     /// True if the program being assessed does not change the content of files, like `chmod`.
     pub(super) keeps_content: bool,
+    /// Reason for a write to an ordinary file by the program being assessed.
+    pub(super) write_reason: &'static str,
     /// Span of the first secret that is named in the arguments of a program that handles only names.
     pub(super) secret_name: Option<Span>,
     /// True if some program in the command reads files whose names are known only at run time.
@@ -77,6 +95,7 @@ impl State {
             targets: Vec::new(),
             written: Vec::new(),
             keeps_content: false,
+            write_reason: WRITES_TO_FILE,
             secret_name: None,
             reads_names: false,
             ordinary_root: None,
@@ -143,6 +162,35 @@ impl State {
     pub(super) fn note_unread(&mut self, span: Span, why: &str) {
         self.is_partial = true;
         self.note(span, RiskClass::Dangerous, why);
+    }
+
+    /// Records that the script being read is for a shell whose syntax is not analyzed, or for a shell that the host did
+    /// not name.
+    pub(super) fn note_unknown_syntax(&mut self, span: Span) {
+        let survey = Rc::clone(&self.survey);
+        let why = survey.incomplete.as_deref().filter(|_| self.dialect == Dialect::Unknown);
+        self.note(span, RiskClass::Opaque, why.unwrap_or("sysop cannot analyze this shell's syntax"));
+    }
+
+    /// Records that a word, whose value the text does not tell, may be an option. This replaces the finding about its
+    /// value.
+    pub(super) fn note_run_time_option(&mut self, span: Span) {
+        self.findings.retain(|known| (known.start, known.end) != span || known.why != RUN_TIME_WORD);
+        self.note(span, RiskClass::Opaque, RUN_TIME_OPTION);
+    }
+
+    /// Says of the constructs found in a script file at this span that the script contains them. Returns true if there
+    /// are any.
+    pub(super) fn attribute_to_script(&mut self, span: Span) -> bool {
+        let of_script = |found: &&mut Finding| {
+            (found.start, found.end) == span && CONSTRUCTS.contains(&found.why.as_str())
+        };
+        let mut any = false;
+        for found in self.findings.iter_mut().filter(of_script) {
+            found.why = format!("runs a script that contains {}", found.why);
+            any = true;
+        }
+        any
     }
 
     /// Raises the class for an obvious effect, which needs no finding.

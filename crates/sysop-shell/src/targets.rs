@@ -288,14 +288,15 @@ fn written(state: &mut State, span: Span, found: &Found, rule: Rule, verb: &str)
     if protected || device && !found.open {
         return;
     }
-    state.note(span, RiskClass::Changes, "writes to a file");
+    state.note(span, RiskClass::Changes, state.write_reason);
     let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
+    let unknown = |why| survey.incomplete.as_deref().unwrap_or(why);
     if found.open && !resolved {
-        state.note(span, RiskClass::Opaque, "writes to a path that is computed at run time");
+        state.note(span, RiskClass::Opaque, unknown("writes to a path that is computed at run time"));
     } else if found.beyond {
         state.note(span, RiskClass::Opaque, "writes to too many files to check");
     } else if survey.resolution == Resolution::Failed && !resolved {
-        state.note(span, RiskClass::Opaque, "writes to a path that could not be resolved");
+        state.note(span, RiskClass::Opaque, unknown("writes to a path that could not be resolved"));
     }
 }
 
@@ -308,7 +309,8 @@ fn reads(state: &mut State, span: Span, found: &Found, rule: fn(&str, Option<&st
     }
     let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
     if found.unplaced && !resolved {
-        state.note(span, RiskClass::Opaque, "reads a file at an unknown path");
+        let why = survey.incomplete.as_deref().unwrap_or("reads a file at an unknown path");
+        state.note(span, RiskClass::Opaque, why);
     }
 }
 

@@ -58,13 +58,13 @@ fn newest_lines(text: &str, count: usize) -> &str {
     if text[..from].contains('\u{1b}') { text } else { &text[from..] }
 }
 
-/// Returns the outcomes on several hosts, one entry per group of equal outcomes. Outliers come first.
-pub fn host_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow> {
+/// Returns the rows of groups of hosts with equal outcomes, as from [`ui_text::host_groups`].
+pub fn host_rows(groups: &[(String, Status)], columns: usize, theme: Theme) -> Vec<TextRow> {
     let mut out = Vec::new();
-    for (text, status) in ui_text::host_groups(&outcome.hosts) {
-        let style = theme.style(status_role(status));
-        let sign = Span::new(&format!("{} ", ui_text::status_sign(status)), style);
-        let rows = wrap(&[Span::new(&text, style)], columns.saturating_sub(2).max(1));
+    for (text, status) in groups {
+        let style = theme.style(status_role(*status));
+        let sign = Span::new(&format!("{} ", ui_text::status_sign(*status)), style);
+        let rows = wrap(&[Span::new(text, style)], columns.saturating_sub(2).max(1));
         out.extend(hang(rows, &sign, &Span::new("  ", style)));
     }
     out

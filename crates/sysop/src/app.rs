@@ -40,6 +40,7 @@ mod local_sessions;
 mod machines;
 mod model_access;
 mod notes_host;
+mod scratch_store;
 mod session_service;
 mod session_titles;
 mod storage;
@@ -53,6 +54,7 @@ use self::machines::HOME;
 pub(crate) use self::machines::{Machines, SOCKETS, ToolLocation, artifacts};
 pub(crate) use self::model_access::ModelAccess;
 use self::notes_host::NotesHost;
+use self::scratch_store::ScratchStore;
 use self::session_titles::SessionTitles;
 pub(crate) use self::storage::Storage;
 use self::user_hooks::UserHooks;
@@ -143,10 +145,32 @@ impl Services {
         Self { titles, ..self }
     }
 
+    /// Keeps what sessions append in memory, so that the store stays as it is.
+    pub(crate) fn without_writes(self) -> Self {
+        let store: Arc<dyn Store> = Arc::new(ScratchStore::over(self.store));
+        let driver = Driver::new(Ports { store: Arc::clone(&store), clock: system_clock() });
+        Self { driver, store, ..self }
+    }
+
     /// Opens the session selected by the flags: a new one or an earlier one.
     pub(crate) async fn open(&self) -> Result<AttachedSession> {
+        match self.selected_session().await? {
+            Some(id) => self.resume(&id).await,
+            None => self.create_lazy(),
+        }
+    }
+
+    /// Fails if the session selected by the flags has no such call to undo. Writes nothing.
+    pub(crate) async fn check_undo(&self, step: Option<u64>) -> Result<()> {
+        let Some(id) = self.selected_session().await? else { return Ok(()) };
+        let (session, _) = sysop_driver::replay(self.store.as_ref(), &id).await.map_err(failure)?;
+        session.undo_refusal(step).map_or(Ok(()), |why| Err(CommandError::failed(why).into()))
+    }
+
+    /// Returns the earlier session selected by the flags; `None` for a new one.
+    async fn selected_session(&self) -> Result<Option<SessionId>> {
         let id = match &self.settings.resume {
-            None => return self.create_lazy(),
+            None => return Ok(None),
             Some(ResumeTarget::Latest) => {
                 let (host, root) = self.place_words();
                 most_recent_in(self.store.as_ref(), &host, &root).await
@@ -161,7 +185,7 @@ impl Services {
             2 => CommandError::usage(error.to_string()),
             _ => CommandError::failed(error.to_string()),
         })?;
-        self.resume(&id).await
+        Ok(Some(id))
     }
 
     /// Returns the title of the session `id` if the flags ask for the latest session without naming it.

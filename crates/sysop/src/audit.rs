@@ -56,6 +56,10 @@ pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) ->
 
 fn audit_files(folder: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
     if let Some(file) = file {
+        if !file.exists() {
+            let why = format!("no audit log at {}; check the path", display_path(&file));
+            return Err(CommandError::usage(why).into());
+        }
         return Ok(vec![file]);
     }
     let current = folder.join(FILE);

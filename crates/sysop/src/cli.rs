@@ -36,7 +36,8 @@ mod values;
 mod words;
 
 pub(crate) use config::ConfigCommand;
-use global_help::{hide_inapplicable, inapplicable_flag};
+pub(crate) use global_help::without_inapplicable;
+use global_help::{hide_inapplicable, inapplicable_flag, named_command};
 pub(crate) use models::ModelCommand;
 pub(crate) use shell::{InitShell, ShellInitArguments};
 pub(crate) use trust::TrustArguments;
@@ -749,7 +750,9 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
         return parse(sorted);
     }
     if let Some(complaint) = inapplicable_flag(&Arguments::command(), &arguments, &matches) {
-        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, complaint));
+        command.build();
+        let named = named_command(&mut command, &matches);
+        return Err(named.error(clap::error::ErrorKind::ArgumentConflict, complaint));
     }
     parsed.global.settle_continue();
     if parsed.command.is_some() && !parsed.task.is_empty() {

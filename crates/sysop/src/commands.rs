@@ -134,7 +134,7 @@ fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> R
     } else if bounds.excludes(&host.to_string(), &settings.policy_options(host).tags) {
         match bounds.foreign_host(&host.to_string()) {
             Some(word) => {
-                format!("`{word}` is not a bound, nor the host of this task ({host}); {ACCEPTED_BOUNDS}")
+                format!("`{word}` is neither a bound nor a host of this task ({host}); {ACCEPTED_BOUNDS}")
             }
             None => format!("{host} is not in these bounds; change --bounds or --host"),
         }
@@ -212,6 +212,15 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
     let services = match title {
         Some(title) => services.with_title(title),
         None => services,
+    };
+    let services = match &task {
+        ExecTask::Undo { step, plan_only } => {
+            services.check_undo(*step).await?;
+            // An undo that nobody can approve does nothing either.
+            let is_plan = *plan_only || (answer.is_none() && !asks);
+            if is_plan { services.without_writes() } else { services }
+        }
+        ExecTask::Prompt(_) | ExecTask::Routine(_) | ExecTask::Sequence(_) => services,
     };
     let opened = services.open().await?;
     let chosen_title = services.chosen_title(opened.session.id()).await?;

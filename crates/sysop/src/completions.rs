@@ -19,7 +19,7 @@ use sysop_core::model_provider::{DEMO, LOCAL as LOCAL_MODELS};
 use sysop_core::text::neutralize_line;
 
 use crate::app::{Machines, Storage, database};
-use crate::cli::Arguments;
+use crate::cli::{Arguments, without_inapplicable};
 use crate::config::{ConfigOrigin, KEYS, KeyPath, TextKind, ValueKind, find_key, parse_key, routines_in};
 use crate::global_flags::GlobalFlags;
 use crate::local_model::LocalModels;
@@ -36,7 +36,7 @@ const TITLE_CHARS_MAX: usize = 60;
 const SERVER_NAME: &str = "llama-server";
 
 /// bash splits words at `:`, `=` and `@`, which are parts of names here. This joins the parts again, and returns only
-/// the part of a candidate that bash replaces. A word with `@` gets no candidates.
+/// the part of a candidate that bash replaces.
 const BASH_WORDS: &str = include_str!("completions/words.bash");
 
 /// Returns the script for a shell.
@@ -168,7 +168,7 @@ fn command(line: &TypedFlags) -> Command {
             guard.mut_subcommand(name, |sub| completed(sub, "host", with(host_candidates)))
         });
     }
-    command
+    without_inapplicable(command)
 }
 
 /// Returns the candidates that begin with the typed text and need no quotes.
@@ -392,6 +392,24 @@ mod tests {
     #[test]
     fn every_completer_has_its_argument() {
         command(&TypedFlags::default()).debug_assert();
+    }
+
+    #[test]
+    fn only_flags_that_apply_are_completed() {
+        let complete = |line: &[&str]| {
+            let arguments: Vec<_> = ["sysop"].iter().chain(line).map(Into::into).collect();
+            let last = arguments.len() - 1;
+            let mut command = command(&TypedFlags::default());
+            names(clap_complete::engine::complete(&mut command, arguments, last, None).unwrap())
+        };
+        assert_eq!(complete(&["exec", "--ho"]), ["--host"]);
+        assert_eq!(complete(&["--ho"]), ["--host"]);
+        assert_eq!(complete(&["sessions", "list", "--ho"]), ["--host"]);
+        assert_eq!(complete(&["mcp", "serve", "--ho"]), ["--host"]);
+        for line in [&["sessions", "show", "--ho"][..], &["approve", "--ho"], &["man", "--conf"]] {
+            assert_eq!(complete(line), [""; 0], "{line:?}");
+        }
+        assert_eq!(complete(&["sessions", "show", "--conf"]), ["--config"]);
     }
 
     #[test]

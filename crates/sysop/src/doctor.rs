@@ -21,7 +21,7 @@ use crate::config::{DEMO, PROVIDERS, display_path, trust_file};
 use crate::exit::{CommandError, Exit};
 use crate::fit_lines::fit_lines;
 use crate::local_model::LocalModels;
-use crate::select_model::{ModelChoice, NoModelFound};
+use crate::select_model::{ModelChoice, NoModelFound, is_unnamed};
 use crate::settings::{ColorMode, HostChoice, ProviderSettings, SINGLE_REMOTE_MACHINE, Settings, SshTarget};
 use crate::tool_calling_file::ToolCallingFile;
 
@@ -136,7 +136,7 @@ fn finish(report: DoctorReport) -> (String, Exit) {
     let (summary, exit) = match report.bad {
         0 if report.config_notes > 0 => {
             let notes = counted(report.config_notes as u64, "note");
-            (format!("Tasks can run, but the config has mistakes: see its {notes} above."), Exit::Done)
+            (format!("Tasks can run. {notes} about the config above."), Exit::Done)
         }
         0 => ("No problems found.".to_owned(), Exit::Done),
         1 => ("1 problem found. Fix it and run `sysop doctor` again.".to_owned(), Exit::Failed),
@@ -288,7 +288,11 @@ async fn providers(
                 let text = format!("{provider}: reachable{key}; {}", named(&models));
                 report.good("provider", &text);
                 if let Some(model) = selected.filter(|model| needed && !offers(&models, &model.name)) {
-                    missing_model(model, &models, report);
+                    if is_unnamed(settings, model) {
+                        unnamed_model(model, &models, report);
+                    } else {
+                        missing_model(model, &models, report);
+                    }
                 }
             }
             Err((missing, ProviderAnswer::NotAsked)) => {
@@ -300,7 +304,12 @@ async fn providers(
                 let (what, next) = split_hint(&why);
                 let usual = hint_for(provider, of_provider.base_url.as_deref());
                 let hint = next.unwrap_or(&usual);
-                report.line(state, "provider", &format!("{provider}: {what}{key}"), Some(hint));
+                report.line(
+                    state,
+                    "provider",
+                    &format!("{}{key}", with_provider(provider, what)),
+                    Some(hint),
+                );
             }
         }
     }
@@ -344,6 +353,22 @@ fn missing_model(model: &ModelRef, models: &[String], report: &mut DoctorReport)
         (_, None) => return,
     };
     report.line(state, "model", &text, Some(&hint));
+}
+
+/// Reports that the user named no model. A server with a single model usually accepts any name, so a task can run.
+fn unnamed_model(model: &ModelRef, models: &[String], report: &mut DoctorReport) {
+    let text = "no model name: vLLM, and servers with several models, need one";
+    let hint = match models.first() {
+        Some(first) => format!("sysop config set model {}/{first}", model.provider),
+        None => "set LLM_DEFAULT_MODEL".to_owned(),
+    };
+    report.line(CheckStatus::Note, "model", text, Some(&hint));
+}
+
+/// Puts the provider in front of a problem that does not name it.
+pub(crate) fn with_provider(provider: &str, problem: &str) -> String {
+    let is_named = problem.split(' ').any(|word| word == provider);
+    if is_named { problem.to_owned() } else { format!("{provider}: {problem}") }
 }
 
 /// Names the first models of a list.

@@ -7,23 +7,23 @@ use sysop_core::message::ModelRef;
 use sysop_core::model_provider::{DEMO, LOCAL};
 use sysop_local::Machine;
 
-use crate::exit::CommandError;
+use crate::exit::{Cancellation, CommandError};
 use crate::global_flags::GlobalFlags;
 use crate::init::{Prompter, choose_key, download_offer};
 use crate::local_model::{GetConsent, LocalModels, download_model};
-use crate::select_model;
+use crate::select_model::{OllamaServer, select_model};
 use crate::settings::Settings;
 
 /// Returns settings with a model. Without one, a person at the terminal chooses a download, an API key, or
 /// the demo; if nobody is there, the settings are unchanged. Fails if the person cancels or the choice fails.
-pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settings> {
+pub(crate) fn settings(settings: Settings, flags: &GlobalFlags, ollama: &OllamaServer) -> Result<Settings> {
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     let resumes = settings.resume.is_some();
     let has_problem = settings.require_runnable().is_err();
     if settings.model.is_some() || !terminal || resumes || has_problem {
         return Ok(settings);
     }
-    if select_model::select_model(&settings, select_model::installed_models).is_ok() {
+    if select_model(&settings, ollama).is_ok() {
         return Ok(settings);
     }
     let models = LocalModels::new(&settings);
@@ -31,11 +31,16 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
     let (name, offer) = (recommended.name.clone(), download_offer(recommended));
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
     let mut prompter = Prompter::new(&mut input, &mut output);
+    let timeout = ollama.timeout().map(|phrase| format!(", and {phrase}")).unwrap_or_default();
     prompter.say(&format!(
-        "No model configured. Choose one; `sysop init` changes it later.\n  \
+        "No model configured{timeout}. Choose one; `sysop init` changes it later.\n  \
          [1] {offer}\n  [2] use an API key, or another server\n  [3] look around with the demo"
     ))?;
-    let answer = prompter.choice("Your choice [1-3, q quits]: ", &["1", "2", "3", "q"])?;
+    let answer = prompter.choice("Your choice [1-3, q quits]: ", &["1", "2", "3"]);
+    let answer = answer.map_err(|error| match error.is::<Cancellation>() {
+        true => CommandError::failed("no model chosen; run `sysop init` to set one up").into(),
+        false => error,
+    })?;
     let model = match answer.as_str() {
         "1" => {
             drop((input, output));
@@ -47,10 +52,7 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
             crate::init::propose(&mut prompter, &settings, &setup)?;
             None
         }
-        "3" => Some(ModelRef::new(DEMO, DEMO)),
-        _ => {
-            return Err(CommandError::failed("no model chosen; run `sysop init` to set one up").into());
-        }
+        _ => Some(ModelRef::new(DEMO, DEMO)),
     };
     let flags = GlobalFlags { model: model.or_else(|| flags.model.clone()), ..flags.clone() };
     Ok(crate::load_quietly(&flags)?)

@@ -88,9 +88,9 @@ pub(crate) fn number_of<N: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<N, String> + Clone {
     move |text| {
-        let number: u64 = text.parse().map_err(|_| format!("not a {what}"))?;
+        let number: u64 = text.parse().map_err(|_| format!("expected a {what}"))?;
         let accepted = range.contains(&number).then(|| N::try_from(number).ok()).flatten();
-        accepted.ok_or_else(|| format!("not a {what} from {} to {}", range.start(), range.end()))
+        accepted.ok_or_else(|| format!("expected a {what} from {} to {}", range.start(), range.end()))
     }
 }
 

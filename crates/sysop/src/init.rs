@@ -28,12 +28,14 @@ use crate::global_flags::GlobalFlags;
 use crate::known_host;
 use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
 use crate::model_lists;
-use crate::select_model::{installed_models, select_model};
+use crate::select_model::{OllamaAnswer, OllamaServer, select_model};
 use crate::settings::Settings;
 
 const ANSWER_BYTES_MAX: u64 = 4096;
 /// Minimum number of characters of an answer that is taken for an API key.
 const KEY_CHARS_MIN: usize = 20;
+/// Beginnings of keys of Anthropic, OpenAI and others, and of Google.
+const KEY_PREFIXES: [&str; 2] = ["sk-", "AIza"];
 /// Maximum number of invalid answers to one question before the wizard gives up.
 const ATTEMPTS_MAX: u32 = 5;
 /// Maximum number of hosts to list as examples.
@@ -74,7 +76,8 @@ impl<'a> Prompter<'a> {
         writeln!(self.output, "{text}").context("cannot show the prompt")
     }
 
-    /// Asks a question and returns the trimmed answer. Fails at the end of the input.
+    /// Asks a question and returns the trimmed answer. Fails at `q`, which every question names, and at the end of the
+    /// input.
     pub(crate) fn ask(&mut self, question: &str) -> Result<String> {
         write!(self.output, "{}", neutralize(question))
             .and_then(|()| self.output.flush())
@@ -86,11 +89,15 @@ impl<'a> Prompter<'a> {
             writeln!(self.output).context("cannot show the prompt")?;
             return Err(Cancellation.into());
         }
-        Ok(line.trim().to_owned())
+        let answer = line.trim();
+        if answer.eq_ignore_ascii_case("q") {
+            return Err(Cancellation.into());
+        }
+        Ok(answer.to_owned())
     }
 
-    /// Asks until `problem` finds nothing wrong with the answer. Fails at the end of input, after `q`, or after too many
-    /// bad answers.
+    /// Asks until `problem` finds nothing wrong with the answer. Fails like [`Self::ask`], or after too many bad
+    /// answers.
     pub(crate) fn ask_until(
         &mut self,
         question: &str,
@@ -100,16 +107,13 @@ impl<'a> Prompter<'a> {
             let answer = self.ask(question)?;
             match problem(&answer) {
                 None => return Ok(answer),
-                Some(_) if answer.eq_ignore_ascii_case("q") => {
-                    return Err(Cancellation.into());
-                }
                 Some(why) => self.say(&why)?,
             }
         }
         Err(CommandError::failed("too many invalid answers; nothing was changed").into())
     }
 
-    /// Asks until the answer is one of `answers`. Fails at the end of input, or after too many bad answers.
+    /// Asks until the answer is one of `answers`. Fails like [`Self::ask_until`].
     pub(crate) fn choice(&mut self, question: &str, answers: &[&str]) -> Result<String> {
         Ok(self.ask_until(question, |answer| wrong_choice(answer, answers))?.to_lowercase())
     }
@@ -136,21 +140,20 @@ impl<'a> Prompter<'a> {
 fn wrong_choice(answer: &str, answers: &[&str]) -> Option<String> {
     let is_known = answers.contains(&answer.to_lowercase().as_str());
     let seen = if looks_like_key(answer) { SEEN_KEY } else { "" };
-    let others: Vec<&str> = answers.iter().copied().filter(|answer| *answer != "q").collect();
-    (!is_known).then(|| format!("{seen}Enter {} or q.", others.join(", ")))
+    (!is_known).then(|| format!("{seen}Enter {} or q.", answers.join(", ")))
 }
 
 /// Beginning of the response to a key that was pasted where the terminal shows what is typed.
 const SEEN_KEY: &str =
     "That looks like an API key. It was not stored, but it is visible on your screen: clear the screen. ";
 
-/// Returns true for an answer that may be an API key: a long word of letters and digits.
+/// Returns true for an answer that may be an API key: it begins like one, or is a long word of letters and digits.
 fn looks_like_key(answer: &str) -> bool {
     let has = |test: fn(&char) -> bool| answer.chars().any(|character| test(&character));
-    answer.len() >= KEY_CHARS_MIN
-        && !has(|character| character.is_whitespace())
-        && has(char::is_ascii_digit)
-        && has(char::is_ascii_lowercase)
+    let is_mixed =
+        || answer.len() >= KEY_CHARS_MIN && has(char::is_ascii_digit) && has(char::is_ascii_lowercase);
+    let is_prefixed = KEY_PREFIXES.iter().any(|prefix| answer.starts_with(prefix));
+    !has(|character| character.is_whitespace()) && (is_prefixed || is_mixed())
 }
 
 /// Returns the column at which a continued line of a menu starts: below the text after `[1]`.
@@ -187,7 +190,8 @@ pub(crate) fn run(flags: &GlobalFlags, settings: &Settings) -> Result<()> {
     require_own_file(settings)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
     let mut prompter = Prompter::new(&mut input, &mut output);
-    let (setup, download) = choose(&mut prompter, settings)?;
+    let ollama = OllamaServer::new(settings).with_patience();
+    let (setup, download) = choose(&mut prompter, settings, &ollama)?;
     let written = propose(&mut prompter, settings, &setup)?;
     drop((input, output));
     if let Some(name) = download {
@@ -197,7 +201,7 @@ pub(crate) fn run(flags: &GlobalFlags, settings: &Settings) -> Result<()> {
         crate::wait_for(tell_answer(crate::load_quietly(flags)?))?;
     }
     let is_model = |(key, _): &(KeyPath, String)| *key == KeyPath::from("model");
-    crate::tell(if setup.changes.iter().any(is_model) || has_model(settings) {
+    crate::tell(if setup.changes.iter().any(is_model) || has_model(settings, &ollama) {
         "Done. Check the result with `sysop doctor`; start with `sysop`."
     } else {
         "No model is set: `sysop` will ask again."
@@ -206,8 +210,8 @@ pub(crate) fn run(flags: &GlobalFlags, settings: &Settings) -> Result<()> {
 }
 
 /// Returns true if a start finds a model: in the config, or by a key or an address in the environment.
-fn has_model(settings: &Settings) -> bool {
-    settings.model.is_some() || select_model(settings, installed_models).is_ok()
+fn has_model(settings: &Settings, ollama: &OllamaServer) -> bool {
+    settings.model.is_some() || select_model(settings, ollama).is_ok()
 }
 
 /// Returns true if the user pasted a key, which is in a file of its own. The config may be the same as before.
@@ -251,14 +255,19 @@ pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> 
 }
 
 /// Asks all questions. Returns the changes, and the local model to download, if any.
-fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Option<String>)> {
+fn choose(
+    prompter: &mut Prompter<'_>,
+    settings: &Settings,
+    ollama: &OllamaServer,
+) -> Result<(Setup, Option<String>)> {
     let models = LocalModels::new(settings);
     let recommended = models.catalog.recommended(&sysop_local::Machine::examine());
     let offer = download_offer(recommended);
     let recommended = recommended.name.clone();
-    let keep = if has_model(settings) { "keep the current setting" } else { "set no model yet" };
+    let keep = if has_model(settings, ollama) { "keep the current setting" } else { "set no model yet" };
+    let place = ollama.setting().map_or_else(String::new, |_| format!(" at {}", ollama.address()));
     prompter.say(&format!(
-        "Which model?\n  [1] {offer}\n  [2] use an API key, or another server\n  [3] use Ollama\n  [4] {keep}"
+        "Which model?\n  [1] {offer}\n  [2] use an API key, or another server\n  [3] use Ollama{place}\n  [4] {keep}"
     ))?;
     let mut download = None;
     let mut setup = match prompter.choice("Your choice [1-4, q quits]: ", &["1", "2", "3", "4"])?.as_str() {
@@ -268,7 +277,7 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Op
             Setup { changes: vec![change], ..Setup::default() }
         }
         "2" => choose_key(prompter, settings)?,
-        "3" => Setup { changes: choose_ollama(prompter)?, ..Setup::default() },
+        "3" => Setup { changes: choose_ollama(prompter, ollama)?, ..Setup::default() },
         _ => Setup::default(),
     };
     choose_host(prompter, settings, &mut setup.changes)?;
@@ -300,20 +309,41 @@ pub(crate) fn download_offer(model: &sysop_local::ModelEntry) -> String {
     format!("download {} ({size}, {}) and run it on this machine", model.name, model.license)
 }
 
-fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
-    let found = installed_models(OLLAMA.base_url).unwrap_or_default();
-    if let Some(first) = found.first() {
-        prompter.say(&format!("Ollama has: {}", found.join(", ")))?;
-        let name = prompter.ask(&format!("Model [{first}]: "))?;
-        let name = if name.is_empty() { first.clone() } else { name };
-        return Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))]);
+fn choose_ollama(prompter: &mut Prompter<'_>, ollama: &OllamaServer) -> Result<Changes> {
+    let name = match ollama.models() {
+        [] => {
+            prompter.say(&no_ollama_model(ollama))?;
+            prompter.ask("Model name, such as qwen3 [Enter for none, q quits]: ")?
+        }
+        models @ [first, ..] => {
+            prompter.say(&format!("Ollama has: {}", models.join(", ")))?;
+            let name = prompter.ask(&format!("Model [Enter for {first}, q quits]: "))?;
+            if name.is_empty() { first.clone() } else { name }
+        }
+    };
+    let change = (KeyPath::from("model"), format!("{}/{name}", OLLAMA.name));
+    Ok(if name.is_empty() { Changes::new() } else { vec![change] })
+}
+
+/// Returns the reason why the models of an Ollama cannot be listed, and what to do.
+fn no_ollama_model(ollama: &OllamaServer) -> String {
+    let address = ollama.address();
+    match (ollama.answer(), ollama.timeout()) {
+        (_, Some(timeout)) => format!("{timeout}."),
+        (OllamaAnswer::Models(_), _) => {
+            format!("Ollama at {address} has no chat model. `ollama pull NAME` gets one.")
+        }
+        _ if ollama.is_https() => {
+            format!("The models of {address} are not listed here, because it uses HTTPS.")
+        }
+        _ if ollama.is_on_this_machine() => {
+            format!("Ollama is not responding at {address}. `ollama serve` starts it.")
+        }
+        _ => {
+            let setting = ollama.setting().unwrap_or("the address");
+            format!("Ollama is not responding at {address}. Check that it runs there, and {setting}.")
+        }
     }
-    prompter.say(&format!("Ollama is not responding at {}. `ollama serve` starts it.", OLLAMA.base_url))?;
-    let name = prompter.ask("Model name, such as qwen3 [none]: ")?;
-    if name.is_empty() {
-        return Ok(Vec::new());
-    }
-    Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))])
 }
 
 fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut Changes) -> Result<()> {
@@ -324,7 +354,7 @@ fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut C
     let more = if known.len() > HOSTS_SHOWN_MAX { ", …" } else { "" };
     known.truncate(HOSTS_SHOWN_MAX);
     let examples = if known.is_empty() { String::new() } else { format!(" ({}{more})", known.join(", ")) };
-    let question = format!("Host to run on{examples} [this machine]: ");
+    let question = format!("Host to run on{examples} [Enter for this machine, q quits]: ");
     for _ in 0..ATTEMPTS_MAX {
         let host = prompter.ask(&question)?;
         if host.is_empty() {
@@ -411,3 +441,6 @@ pub(crate) fn parse_change(key: &str, value: String) -> Result<Changes, CommandE
     let path = parse_key(key).map_err(|error| CommandError::usage(error.to_string()))?;
     Ok(vec![(path, value)])
 }
+
+#[cfg(test)]
+mod tests;

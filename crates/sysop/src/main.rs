@@ -73,7 +73,7 @@ use crate::cli::{
 };
 use crate::exit::{Cancellation, CommandError, Exit};
 use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
-use crate::select_model::ModelChoice;
+use crate::select_model::{ModelChoice, OllamaServer};
 use crate::settings::{HostChoice, Settings};
 
 /// Memory allocator. For long logs and answers, which consist of many small allocations, it is a third faster
@@ -223,7 +223,9 @@ fn undo(mut flags: GlobalFlags, arguments: UndoArguments) -> Result<Exit> {
 }
 
 fn chat(flags: &GlobalFlags, arguments: ChatArguments) -> Result<Exit> {
-    let (settings, pick) = with_model(first_run::settings(load_with_trust_prompt(flags)?, flags)?)?;
+    let settings = load_with_trust_prompt(flags)?;
+    let ollama = OllamaServer::new(&settings);
+    let (settings, pick) = with_model_of(first_run::settings(settings, flags, &ollama)?, &ollama)?;
     describe(&settings, &pick);
     wait_for(mcp::ask_before_session(&settings))?;
     wait_for(commands::chat(settings, pick, arguments))
@@ -274,8 +276,14 @@ fn load_with_trust_prompt(flags: &GlobalFlags) -> Result<Settings> {
 }
 
 fn with_model(settings: Settings) -> Result<(Settings, ModelChoice)> {
+    let ollama = OllamaServer::new(&settings);
+    with_model_of(settings, &ollama)
+}
+
+/// Like `with_model`, with an Ollama server that may have been asked before.
+fn with_model_of(settings: Settings, ollama: &OllamaServer) -> Result<(Settings, ModelChoice)> {
     settings.require_runnable()?;
-    let pick = match select_model::select_model(&settings, select_model::installed_models) {
+    let pick = match select_model::select_model(&settings, ollama) {
         Ok(pick) => pick,
         // A resumed session keeps its own model, which may be the demo or one that `--model` named.
         Err(_) if settings.resume.is_some() => {
@@ -358,7 +366,7 @@ fn doctor(settings: Result<Settings, CommandError>, arguments: cli::DoctorArgume
     if let Some(model) = arguments.probe {
         return wait_for(commands::probe_model(settings, model));
     }
-    let pick = select_model::select_model(&settings, select_model::installed_models);
+    let pick = select_model::select_model(&settings, &OllamaServer::new(&settings));
     let reach = commands::LiveDoctorProbe::new(std::sync::Arc::clone(&settings));
     report(wait_for(async { Ok(doctor::examine(&settings, pick, &reach).await) })?)
 }

@@ -11,7 +11,7 @@ use sysop_provider::{ProbeResult, Providers};
 
 use crate::app::{Machines, providers};
 use crate::config::{PROVIDERS, unknown_provider};
-use crate::doctor::{may_run_unconfigured, missing, named, offers};
+use crate::doctor::{may_run_unconfigured, missing, named, offers, with_provider};
 use crate::exit::{CommandError, Exit};
 use crate::local_model::LocalModels;
 use crate::settings::{HostChoice, Settings};
@@ -43,7 +43,7 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
         if provider.is_none() && may_run_unconfigured(name, &of_provider) {
             continue;
         }
-        problems.extend(answer.problem.map(|problem| format!("{name}: {}", problem.message)));
+        problems.extend(answer.problem.map(|problem| with_provider(name, &problem.message)));
     }
     machines.close().await;
     if lines.is_empty() {
@@ -102,7 +102,7 @@ pub(crate) async fn problem_of(
         Some(ModelFailure { kind: FailureKind::Unreachable, message }) => {
             Some(format!("{provider} cannot be reached: {message}"))
         }
-        Some(ModelFailure { message, .. }) => Some(format!("{provider}: {message}")),
+        Some(ModelFailure { message, .. }) => Some(with_provider(provider, &message)),
     }
 }
 

@@ -1,17 +1,15 @@
 //! Selects the model and records the reason: an explicit choice, otherwise a key in the environment,
 //! otherwise a running Ollama server, otherwise a downloaded model.
 //!
-//! No model is called. The only network access, fetching Ollama's list of models, is passed in as a function.
+//! No model is called. The only network access fetches Ollama's list of models.
 
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+mod ollama;
 
 use sysop_core::message::ModelRef;
-use sysop_core::model_provider::{self, LOCAL, OLLAMA, PROVIDERS};
+use sysop_core::model_provider::{self, LOCAL, OLLAMA, OPENAI, PROVIDERS};
 
-use crate::config::{DEMO, Environment, KeyPath, without_credentials};
+pub(crate) use self::ollama::{OllamaAnswer, OllamaServer};
+use crate::config::{DEMO, Environment, KeyPath};
 use crate::exit::CommandError;
 use crate::local_model::LocalModels;
 use crate::settings::Settings;
@@ -26,38 +24,39 @@ pub(crate) struct ModelChoice {
 /// No model was found. `Display` is one sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no model configured, and no Ollama with a model at {ollama}; run `sysop init`, set OPENAI_API_KEY, \
-     ANTHROPIC_API_KEY or GEMINI_API_KEY, or try `sysop --model {DEMO}`"
+    "no model configured, and {ollama}; run `sysop init`, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or \
+     try `sysop --model {DEMO}`"
 )]
 pub(crate) struct NoModelFound {
+    /// Phrase about the Ollama server: it is absent, has no model, or did not answer in time.
     ollama: String,
 }
 
-/// Selects the model. `installed` lists the models of the Ollama server at a base URL; it is called only if
-/// nothing else matches. Fails if no model was found.
-pub(crate) fn select_model(
-    settings: &Settings,
-    installed: impl FnOnce(&str) -> Option<Vec<String>>,
-) -> Result<ModelChoice, NoModelFound> {
+impl NoModelFound {
+    fn new(ollama: &OllamaServer) -> Self {
+        let absence = || format!("no Ollama with a model at {}", ollama.address());
+        Self { ollama: ollama.timeout().unwrap_or_else(absence) }
+    }
+}
+
+/// Selects the model. Ollama is asked only if nothing else matches. Fails if no model was found.
+pub(crate) fn select_model(settings: &Settings, ollama: &OllamaServer) -> Result<ModelChoice, NoModelFound> {
     if let Some(asked) = &settings.model {
         return Ok(ModelChoice { model: asked.value.clone(), reason: asked.origin.to_string() });
     }
     if let Some(pick) = from_environment(settings) {
         return Ok(pick);
     }
-    let address = ollama_address(settings);
-    match installed(&address).and_then(|models| models.into_iter().next()) {
-        Some(name) => {
-            let reason = format!("found in Ollama at {}", without_credentials(&address));
-            Ok(ModelChoice { model: ModelRef::new("ollama", name), reason })
-        }
-        None => match LocalModels::new(settings).runnable() {
-            Some(model) => Ok(ModelChoice {
-                model: ModelRef::new(LOCAL.name, model.name.clone()),
-                reason: "downloaded with `sysop model get`".to_owned(),
-            }),
-            None => Err(NoModelFound { ollama: without_credentials(&address) }),
-        },
+    if let Some(name) = ollama.models().first() {
+        let reason = format!("found in Ollama at {}", ollama.address());
+        return Ok(ModelChoice { model: ModelRef::new(OLLAMA.name, name.clone()), reason });
+    }
+    match LocalModels::new(settings).runnable() {
+        Some(model) => Ok(ModelChoice {
+            model: ModelRef::new(LOCAL.name, model.name.clone()),
+            reason: "downloaded with `sysop model get`".to_owned(),
+        }),
+        None => Err(NoModelFound::new(ollama)),
     }
 }
 
@@ -86,11 +85,6 @@ fn key_variable(settings: &Settings, provider: &str) -> Option<String> {
     of_address.or_else(named).or_else(usual)
 }
 
-pub(crate) fn ollama_address(settings: &Settings) -> String {
-    let configured = settings.providers.get("ollama").and_then(|ollama| ollama.base_url.clone());
-    configured.unwrap_or_else(|| OLLAMA.base_url.to_owned())
-}
-
 /// Returns the default model of each provider whose key is in the environment.
 pub(crate) fn models_with_keys(settings: &Settings) -> Vec<ModelRef> {
     default_models(&settings.environment).map(|(_, model)| model).collect()
@@ -104,6 +98,14 @@ fn default_models(environment: &Environment) -> impl Iterator<Item = (&'static s
     })
 }
 
+/// Name that is sent to the server of `LLM_BASE_URL` if no model is named.
+const UNNAMED_MODEL: &str = "default";
+
+/// Returns true if the model is the one of `LLM_BASE_URL`, and nothing says its name.
+pub(crate) fn is_unnamed(settings: &Settings, model: &ModelRef) -> bool {
+    settings.model.is_none() && model.provider == OPENAI.name && model.name == UNNAMED_MODEL
+}
+
 /// Returns the model that the variables for servers and keys select.
 pub(crate) fn from_environment(settings: &Settings) -> Option<ModelChoice> {
     let environment = &settings.environment;
@@ -113,79 +115,12 @@ pub(crate) fn from_environment(settings: &Settings) -> Option<ModelChoice> {
         let (name, reason) = match named {
             Some((variable, name)) => (name, format!("LLM_BASE_URL and {variable} are set")),
             // Servers with a single model accept any name; others list theirs.
-            None => ("default", "LLM_BASE_URL is set; LLM_DEFAULT_MODEL is not".to_owned()),
+            None => (UNNAMED_MODEL, "LLM_BASE_URL is set; LLM_DEFAULT_MODEL is not".to_owned()),
         };
         return Some(ModelChoice { model: ModelRef::new("openai", name), reason });
     }
     let (variable, model) = default_models(environment).next()?;
     Some(ModelChoice { model, reason: format!("{variable} is set") })
-}
-
-pub(crate) const PROBE_TIME_MAX: Duration = Duration::from_millis(300);
-
-const PROBE_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Returns the chat models of the Ollama server at this URL; `None` if it does not respond in time.
-pub(crate) fn installed_models(address: &str) -> Option<Vec<String>> {
-    let (answered, answer) = mpsc::sync_channel(1);
-    let address = address.to_owned();
-    // Name resolution has no timeout, so a slow thread is abandoned.
-    std::thread::Builder::new()
-        .name("ollama-probe".to_owned())
-        .spawn(move || answered.send(list_models(&address)))
-        .ok()?;
-    answer.recv_timeout(PROBE_TIME_MAX).ok().flatten()
-}
-
-fn list_models(address: &str) -> Option<Vec<String>> {
-    let started = Instant::now();
-    let url = url::Url::parse(address).ok().filter(|url| url.scheme() == "http")?;
-    let host = url.host_str()?;
-    let port = url.port_or_known_default()?;
-    let bare_host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut stream = (bare_host, port)
-        .to_socket_addrs()
-        .ok()?
-        .find_map(|socket| TcpStream::connect_timeout(&socket, time_left(started)?).ok())?;
-    stream.set_read_timeout(time_left(started)).ok()?;
-    stream.set_write_timeout(time_left(started)).ok()?;
-    let path = url.path().trim_end_matches('/');
-    // HTTP/1.0, so that the body is not chunked and ends when the connection is closed.
-    write!(stream, "GET {path}/api/tags HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json\r\n\r\n")
-        .ok()?;
-    let mut answer = Vec::new();
-    stream.take(PROBE_BYTES_MAX).read_to_end(&mut answer).ok()?;
-    chat_models(&answer)
-}
-
-fn time_left(started: Instant) -> Option<Duration> {
-    PROBE_TIME_MAX.checked_sub(started.elapsed()).filter(|left| !left.is_zero())
-}
-
-#[derive(serde::Deserialize)]
-struct OllamaTags {
-    models: Vec<OllamaTag>,
-}
-
-#[derive(serde::Deserialize)]
-struct OllamaTag {
-    name: String,
-    #[serde(default)]
-    capabilities: Vec<String>,
-}
-
-fn chat_models(answer: &[u8]) -> Option<Vec<String>> {
-    let head_end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
-    let status = answer.split(|byte| *byte == b' ').nth(1)?;
-    if status != b"200" {
-        return None;
-    }
-    let tags: OllamaTags = serde_json::from_slice(&answer[head_end + 4..]).ok()?;
-    let chats = |tag: &OllamaTag| match tag.capabilities.as_slice() {
-        [] => !tag.name.contains("embed"),
-        known => known.iter().any(|word| word == "completion"),
-    };
-    Some(tags.models.into_iter().filter(chats).map(|tag| tag.name).collect())
 }
 
 #[cfg(test)]

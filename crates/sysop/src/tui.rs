@@ -18,6 +18,7 @@ use crate::app::Services;
 use crate::config::{Environment, display_path, keep_theme, ui_state_file};
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
+use crate::select_model::OllamaServer;
 use crate::settings::Settings;
 
 /// Name of the directory, in the data directory, for drafts that are open in an editor.
@@ -51,19 +52,20 @@ pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
         Some(untrusted) if !untrusted.refused => crate::load_with_trust_prompt(flags)?,
         Some(_) | None => settings,
     };
-    let settings = crate::first_run::settings(settings, flags)?;
+    let ollama = OllamaServer::new(&settings);
+    let settings = crate::first_run::settings(settings, flags, &ollama)?;
     settings.require_runnable()?;
     crate::process_guard::wipe_variables(&settings.secret_variables);
     crate::wait_for(crate::mcp::ask_before_session(&settings))?;
-    crate::runtime()?.block_on(show(settings, task))
+    crate::runtime()?.block_on(show(settings, ollama, task))
 }
 
-async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
+async fn show(settings: Settings, ollama: OllamaServer, task: Option<String>) -> Result<Exit> {
     let opened: Arc<Mutex<Option<Services>>> = Arc::default();
     let kept = Arc::clone(&opened);
     let context = context(&settings, task);
     let open = Box::pin(async move {
-        let services = open(settings).await.map_err(from_anyhow)?;
+        let services = open(settings, ollama).await.map_err(from_anyhow)?;
         *kept.lock() = Some(services.clone());
         let session = services.open().await.map_err(from_anyhow)?;
         Ok((Arc::new(services) as Arc<dyn SessionService>, session))
@@ -173,12 +175,12 @@ fn tell_answer(answer: &str) {
     }
 }
 
-async fn open(settings: Settings) -> Result<Services> {
+async fn open(settings: Settings, ollama: OllamaServer) -> Result<Services> {
     if settings.resume.is_none() {
         crate::known_host::check(&settings).await?; // a resumed session has its own host
     }
     // Selecting a model may wait for a server.
-    let picked = tokio::task::spawn_blocking(move || crate::with_model(settings));
+    let picked = tokio::task::spawn_blocking(move || crate::with_model_of(settings, &ollama));
     let (settings, pick) = picked.await.context("model selection failed")??;
     Services::new(settings, pick.model)
 }

@@ -12,6 +12,9 @@ try {
 
 const RESULTS_MAX = 12;
 const CONTEXT_CHARS = 60;
+// Points of a page, and of a section, that is named by the words.
+const PAGE_POINTS = 1000;
+const SECTION_POINTS = 100;
 
 const contents = document.getElementById("contents");
 const wide = matchMedia("(min-width: 60.01rem)");
@@ -48,10 +51,14 @@ async function load() {
   return sections;
 }
 
-function rank(section, words) {
+const pageOf = (section) => section?.link.split(".html")[0];
+
+function rank(section, words, isPage) {
   const heading = section.title.toLowerCase();
   const text = section.text.toLowerCase();
-  let points = 0;
+  const name = words.join(" ");
+  if (isPage && (heading === name || pageOf(section) === words.join("-"))) return PAGE_POINTS;
+  let points = heading.endsWith(`: ${name}`) ? SECTION_POINTS : 0;
   for (const word of words) {
     if (heading.includes(word)) points += 10;
     else if (text.includes(word)) points += 1;
@@ -68,7 +75,10 @@ function excerpt(text, word) {
 async function show() {
   const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
   const all = words.length > 0 ? await load() : [];
-  const found = all.map((section) => [rank(section, words), section]).filter(([points]) => points > 0);
+  // The first section of a page is the page itself.
+  const isPage = (section, at) => pageOf(section) !== pageOf(all[at - 1]);
+  const ranked = all.map((section, at) => [rank(section, words, isPage(section, at)), section]);
+  const found = ranked.filter(([points]) => points > 0);
   found.sort(([a], [b]) => b - a);
   const rows = found.slice(0, RESULTS_MAX).map(([, section]) => {
     const row = document.createElement("li");

@@ -29,8 +29,6 @@ const NARROW = "(max-width: 760px), (max-width: 960px) and (max-height: 500px)";
 const LOW = "(max-height: 500px)";
 /** Below this width, the session list is an overlay. */
 const TIGHT = "(max-width: 1180px)";
-/** Matches touch screens, whose keyboard would cover a conversation that is opened to be read. */
-const TOUCH = "(pointer: coarse)";
 
 interface Props {
   sessions: Sessions;
@@ -58,7 +56,7 @@ export function App({ sessions, sessionList }: Props) {
   const [dialog, setDialog] = useState<OpenDialog>();
   const [half, setHalf] = useState<"left" | "right">("right");
   /** Session that the user just opened or loaded, which takes the focus once. */
-  const [entered, setEntered] = useState(() => (matchMedia(TOUCH).matches ? undefined : active?.id));
+  const [entered, setEntered] = useState(active?.id);
   const enter = (id: string) => {
     setEntered(id);
     sessions.show(id);
@@ -75,8 +73,7 @@ export function App({ sessions, sessionList }: Props) {
     const { activeElement } = document;
     if (!(activeElement instanceof HTMLElement && activeElement.closest(".terminal-side"))) return;
     activeElement.blur();
-    // On a touch screen, the focus would open the keyboard.
-    if (!matchMedia(TOUCH).matches) setEntered(active?.id);
+    setEntered(active?.id);
   };
   const terminalShown = narrow ? half === "left" : !terminalHidden;
   const toggleTerminal = () => {
@@ -228,7 +225,7 @@ export function App({ sessions, sessionList }: Props) {
               over={tight}
               asked={listAsked}
               connect={connect}
-              choose={(id) => (matchMedia(TOUCH).matches ? sessions.show(id) : enter(id))}
+              choose={enter}
               close={() => setListed(false)}
             />
           )}

@@ -42,6 +42,7 @@ const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]
     keys: [
       ["Run, or apply a change", ["Enter"]],
       ["Run a dangerous command", ["Y, then Enter"]],
+      ["Next page of a long one", ["Enter", "Space"]],
       ["Edit before running", ["e"]],
       ["Reject with a reason", ["r"]],
       ["Reject with a message", ["type it, then Enter"]],

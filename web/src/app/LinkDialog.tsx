@@ -53,8 +53,8 @@ export function LinkDialog({ access, hash, close }: Props) {
           </p>
           {isLoopback(location.hostname) && (
             <p className="warning">
-              This page is open at {location.hostname}, which other devices cannot reach. Open it under a name
-              that they can reach, then create the code.
+              This page is open at {location.hostname}, which other devices cannot reach. Open it at an
+              address they can reach, then create a new code.
             </p>
           )}
           <div className="link-line">

@@ -1,9 +1,9 @@
 /** Live terminals, one per open session; one is visible. The terminal component is loaded lazily. */
 import { type RefCallback, useCallback, useMemo } from "react";
+import { lazyParts } from "../conversation/Conversation";
 import { fromTerminal, type SessionStore } from "../state/session-store";
 import type { TerminalHandle } from "../terminal-api";
 import { ErrorBoundary } from "./ErrorBoundary";
-import { HostTable } from "./HostTable";
 import { useSessionPart } from "./hooks";
 import { lazyPart, useLazyPart } from "./lazy-part";
 import type { Theme } from "./theme";
@@ -67,6 +67,7 @@ function TerminalSlot({ store, theme, fontSize, leave }: SlotProps) {
   const several = useSessionPart(store, (view) => view.transcript.facts?.host.includes(",") ?? false);
   const holder = useSessionPart(store, (view) => view.transcript.holder);
   const loaded = useLazyPart(lazyTerminal, !several);
+  const parts = useLazyPart(lazyParts, several);
   const ref: RefCallback<TerminalHandle> = useCallback(
     (handle) => {
       if (!handle) {
@@ -88,7 +89,7 @@ function TerminalSlot({ store, theme, fontSize, leave }: SlotProps) {
     [store],
   );
   // Several hosts have no terminal that they could share.
-  if (several) return <HostTable store={store} />;
+  if (several) return parts && <parts.HostTable store={store} />;
   if (!loaded) return <p className="empty">Opening the terminal…</p>;
   return (
     <loaded.TerminalPane

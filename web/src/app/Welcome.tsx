@@ -35,8 +35,14 @@ export function Welcome({ waiting, enter, begin, connect, list }: Props) {
         </p>
       )}
       <p>
-        Describe a task. The model works on it step by step; you approve, edit or reject each step that
-        changes something.
+        {begin ? (
+          <>
+            Describe a task. The model works on it step by step; you approve, edit or reject each step that
+            changes something.
+          </>
+        ) : (
+          "You can watch the sessions in the list."
+        )}
       </p>
       {begin && <TaskField begin={begin} />}
       <p className="buttons">

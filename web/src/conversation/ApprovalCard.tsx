@@ -30,6 +30,7 @@ import { covers, coversShown } from "../text/session-scope";
 import type { Finding } from "../wire";
 import { isShortcut, type PromptWriter, useLetters } from "./answer-keys";
 import { CommandText, groupedFindings, type PartFindings } from "./CommandText";
+import { EditField } from "./EditField";
 import { DiffRows, FileDiff } from "./FileDiff";
 import { isUnknown, previewLine } from "./preview-line";
 import { ReadToEnd, scrollByKey } from "./ReadToEnd";
@@ -85,10 +86,19 @@ export function ApprovalCard(props: Props) {
   const overwrite = useOverwrite(step);
   // A late preview changes the text, which must then be read again.
   const previewed = step.preview.join("\n");
+  const whole = stripInvisible(step.proposal);
+  const shown = stage === "edit" ? `edit ${text}` : `ask ${previewed}`;
   const [end, setEnd] = useState<{ of: string; inView: boolean }>();
-  /** True once the end of the proposal has been in view, undefined until that is known. */
-  const read = end?.of === previewed ? end.inView : undefined;
+  /** True once the end of the whole proposal has been in view, of which an edit then hides nothing. */
+  const [readWhole, setReadWhole] = useState(false);
+  /** True once the end of what would run has been in view. */
+  const read = (stage === "edit" && readWhole) || (end?.of === shown && end.inView);
+  const unread = !read && end?.inView === false;
   const [pages, setPages] = useState(1);
+  const tellEnd = (of: string, inView: boolean) => {
+    setEnd((before) => (before?.of === of && before.inView ? before : { of, inView }));
+    if (inView && (of.startsWith("ask ") || of === `edit ${whole}`)) setReadWhole(true);
+  };
 
   // Takes the focus unless the user is typing elsewhere.
   useEffect(() => {
@@ -118,9 +128,7 @@ export function ApprovalCard(props: Props) {
     };
   }, [text, known, editable, online, store, step.call]);
 
-  const mustRead = stage !== "edit";
-  const locked = disabled || (mustRead && !read);
-  const unread = mustRead && read === false;
+  const locked = disabled || !read;
   // A click that was meant for what was here before runs nothing: the page, or another answer in the same place.
   const settled = useSettled(`${stage} ${locked} ${known}`);
   const covered = step.covers;
@@ -131,6 +139,11 @@ export function ApprovalCard(props: Props) {
     if (!matchMedia("(pointer: coarse)").matches) done();
   };
   const run = () => allow("allow");
+  const readOn = () => {
+    scrollByKey(body.current, "PageDown");
+    // At the end, the button goes, and the focus with it.
+    if (!document.activeElement?.matches(".edit > .field")) card.current?.focus({ preventScroll: true });
+  };
   const allowSession = () => covered && allow("allow_session");
   const always = () => step.rule && allow("allow_always");
   const write = (command: string) => {
@@ -139,7 +152,7 @@ export function ApprovalCard(props: Props) {
   };
   const edit = () => {
     if (!editable) return;
-    write(leftEdit.current ?? stripInvisible(step.proposal));
+    write(leftEdit.current ?? whole);
     setStage("edit");
   };
   const reject = () => setStage("reject");
@@ -153,7 +166,7 @@ export function ApprovalCard(props: Props) {
     if (disabled) return;
     if (stage === "edit") {
       // It runs only after its effect and its risk have been shown.
-      if (!text.trim() || !known) return;
+      if (!text.trim() || !known || locked || !settled) return;
       storage.saveEditedCommand(store.id, step.call, undefined);
       store.decide(step.call, "allow", edited ? { command: text } : {});
     } else {
@@ -166,7 +179,7 @@ export function ApprovalCard(props: Props) {
     {
       r: { act: reject, needsEnter: false },
       ...(editable && { e: { act: edit, needsEnter: false } }),
-      ...(careful && { Y: { act: run, needsEnter: true } }),
+      ...(careful && { Y: { act: unread ? readOn : run, needsEnter: true } }),
     },
     prompt,
   );
@@ -187,9 +200,11 @@ export function ApprovalCard(props: Props) {
     if (event.key === "Escape") {
       event.preventDefault();
       leave();
-    } else if (event.key === "Enter" && stage === "ask") {
+    } else if (event.key === "Enter" && (unread || stage === "ask")) {
       event.preventDefault();
-      if (isReady && !careful) run();
+      if (!isReady) return;
+      if (unread) readOn();
+      else if (settled && !careful) run();
     }
   };
   // Where Enter starts a new line, it must not run what is half written.
@@ -201,11 +216,14 @@ export function ApprovalCard(props: Props) {
     } else if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
       if (several && !event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
-      if (stage === "reject" || !careful) send();
+      if (stage === "reject") send();
+      else if (event.repeat) return;
+      else if (unread) readOn();
+      else if (!careful) send();
     }
   };
 
-  const sessionAnswer = covered && (
+  const sessionAnswer = covered && !unread && (
     <button
       type="button"
       disabled={locked || !settled}
@@ -256,47 +274,31 @@ export function ApprovalCard(props: Props) {
         </header>
         {step.askedBy !== undefined && <p className="meta">{originLabel(step, nameOf)}</p>}
         {step.reason && <p className="why">{neutralize(step.reason)}</p>}
-        {stage === "edit" ? (
-          <textarea
-            className="field"
-            aria-label="Edited command"
-            value={text}
-            rows={Math.min(8, text.split("\n").length + 1)}
-            spellCheck="false"
-            autoCapitalize="off"
-            autoComplete="off"
-            ref={focusEnd}
-            onChange={(event) => write(event.target.value)}
-            onKeyDown={fieldKeys}
-          />
-        ) : (
-          <ReadToEnd
-            key={previewed}
-            read={(toEnd) =>
-              setEnd((before) =>
-                before?.of === previewed && before.inView ? before : { of: previewed, inView: toEnd },
-              )
-            }
-            pagesLeft={setPages}
-          >
-            {isUndo ? (
-              <Preview lines={step.preview} id="review-what" />
-            ) : (
-              <>
-                {!fileEdit && (
-                  <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
-                    {note === undefined ? (
-                      <CommandText text={step.proposal} findings={step.findings} />
-                    ) : (
-                      <SafeText text={note} />
-                    )}
-                  </pre>
-                )}
-                <Arguments step={step} overwrite={overwrite} />
-              </>
-            )}
-          </ReadToEnd>
-        )}
+        <ReadToEnd
+          key={stage === "edit" ? "edit" : `ask ${previewed}`}
+          of={shown}
+          read={tellEnd}
+          pagesLeft={setPages}
+        >
+          {stage === "edit" ? (
+            <EditField text={text} fromStart={!readWhole || several} write={write} keys={fieldKeys} />
+          ) : isUndo ? (
+            <Preview lines={step.preview} id="review-what" />
+          ) : (
+            <>
+              {!fileEdit && (
+                <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
+                  {note === undefined ? (
+                    <CommandText text={step.proposal} findings={step.findings} />
+                  ) : (
+                    <SafeText text={note} />
+                  )}
+                </pre>
+              )}
+              <Arguments step={step} overwrite={overwrite} />
+            </>
+          )}
+        </ReadToEnd>
         {assessed && !isUndo && <Preview lines={assessed.preview} withoutDiff={overwrite !== undefined} />}
         {isUndo && (
           <details className="details">
@@ -318,8 +320,8 @@ export function ApprovalCard(props: Props) {
         {doubtful.length > 0 && <p className="warning">Look-alike letters: {doubtful.join(", ")}</p>}
         {stage === "edit" && (
           <p className="meta">
-            Runs the edited command. The model is told about the edit. {several ? "Enter" : "Shift+Enter"}{" "}
-            starts a new line.
+            {edited && "Runs the edited command. The model is told about the edit. "}
+            {several ? "Enter" : "Shift+Enter"} starts a new line.
           </p>
         )}
         {stage === "reject" && (
@@ -347,6 +349,17 @@ export function ApprovalCard(props: Props) {
         {low && stage === "ask" && sessionAnswer}
       </div>
       <footer>
+        {unread && (stage === "ask" || stage === "edit") && (
+          <button
+            key="read-on"
+            type="button"
+            title="Shows the next page. The proposal can be allowed once its end has been in view."
+            onMouseDown={(event) => event.preventDefault()} // the focus stays in the field
+            onClick={readOn}
+          >
+            Read on: {pages} {pages === 1 ? "page" : "pages"} <kbd>{several ? "Ctrl+Enter" : "Enter"}</kbd>
+          </button>
+        )}
         {stage === "always" && (
           <>
             <button type="button" className="primary" disabled={locked || !settled} onClick={always}>
@@ -359,16 +372,9 @@ export function ApprovalCard(props: Props) {
         )}
         {stage === "ask" && (
           <>
-            {unread ? (
+            {!unread && (
               <button
-                type="button"
-                title="Shows the next page. The proposal can be allowed once its end has been in view."
-                onClick={() => scrollByKey(body.current, "PageDown")}
-              >
-                Read on: {pages} {pages === 1 ? "page" : "pages"}
-              </button>
-            ) : (
-              <button
+                key="run"
                 type="button"
                 className={careful ? "danger" : "primary"}
                 disabled={locked || !settled}
@@ -386,7 +392,7 @@ export function ApprovalCard(props: Props) {
               Reject <kbd>r</kbd>
             </button>
             {!low && sessionAnswer}
-            {step.rule && (
+            {step.rule && !unread && (
               <button type="button" disabled={locked} onClick={() => setStage("always")}>
                 Always…
               </button>
@@ -395,15 +401,18 @@ export function ApprovalCard(props: Props) {
         )}
         {(stage === "edit" || stage === "reject") && (
           <>
-            <button
-              type="button"
-              className={careful ? "danger" : "primary"}
-              disabled={disabled || (stage === "edit" && !(known && settled))}
-              onClick={send}
-            >
-              {stage === "edit" ? "Run edited" : "Reject"}{" "}
-              {(stage === "reject" || !careful) && <kbd>{several ? "Ctrl+Enter" : "Enter"}</kbd>}
-            </button>
+            {!(stage === "edit" && unread) && (
+              <button
+                key="send"
+                type="button"
+                className={careful ? "danger" : "primary"}
+                disabled={disabled || (stage === "edit" && !(read && known && settled))}
+                onClick={send}
+              >
+                {stage === "reject" ? "Reject" : edited ? "Run edited" : yes}{" "}
+                {(stage === "reject" || !careful) && <kbd>{several ? "Ctrl+Enter" : "Enter"}</kbd>}
+              </button>
+            )}
             <button type="button" onClick={back}>
               Back <kbd>Esc</kbd>
             </button>

@@ -78,10 +78,11 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
     taken.current();
     if (document.activeElement?.matches(WRITING)) return;
     // A proposal that arrives later takes the focus from an empty prompt by itself.
-    const waiting = section.current?.querySelector<HTMLElement>(".question .field, .review");
+    const waits = matchMedia("(pointer: coarse)").matches ? ".review" : ".review, .question .field";
+    const waiting = section.current?.querySelector<HTMLElement>(waits);
     if (waiting) waiting.focus();
-    else toComposer();
-  }, [takesFocus, taken, toComposer]);
+    else backToComposer();
+  }, [takesFocus, taken, backToComposer]);
   const name = modelName(transcript.facts?.model ?? "");
   const me = useContext(MeContext);
   const watches = me !== undefined && !me.operate && !me.decide;
@@ -111,7 +112,13 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
       <Commands value={commands}>
         {parts ? (
           <Online value={online}>
-            <parts.RowList store={store} rows={rows} sends={view.sends} empty={empty} />
+            <parts.RowList
+              store={store}
+              rows={rows}
+              sends={view.sends}
+              empty={empty}
+              undone={backToComposer}
+            />
           </Online>
         ) : (
           <div className="list">
@@ -172,8 +179,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
               step && online && me?.decide !== false && !view.answered.has(step.call)
                 ? {
                     call: step.call,
-                    reject: (reason) =>
-                      isYes(reason) ? focusReview() : store.decide(step.call, "reject", { reason }),
+                    reject: (message) => (isYes(message) ? focusReview() : store.rejectWith(step, message)),
                   }
                 : undefined
             }

@@ -5,8 +5,10 @@ import { Icon } from "../app/icons";
 
 interface Props {
   children: ReactNode;
-  /** Called with true once the end of the content has been in view, and before that with false. */
-  read(toEnd: boolean): void;
+  /** Identifies the content; a change of it must be read again. */
+  of: string;
+  /** Called with true once the end of this content has been in view, and before that with false. */
+  read(of: string, toEnd: boolean): void;
   /** Called with the number of pages that are below the view, while the end has not been in view. */
   pagesLeft(pages: number): void;
 }
@@ -15,18 +17,19 @@ interface Props {
  * Nothing inside may scroll by itself, so that the card has a single place where its end can be hidden. The observer
  * counts whatever clips the mark: the card, the dock, and the window.
  */
-export function ReadToEnd({ children, read, pagesLeft }: Props) {
+export function ReadToEnd({ children, of, read, pagesLeft }: Props) {
   const mark = useRef<HTMLSpanElement>(null);
   const [below, setBelow] = useState(false);
   /** True if the end is within the card, but the dock hides it. */
   const [beyond, setBeyond] = useState(false);
   const latest = useLatest(read);
-  useEffect(() => {
+  // Before the next frame, which shows the content: the earlier observer would take it for what was there before.
+  useLayoutEffect(() => {
     const { current } = mark;
     if (!current) return;
     const scroller = scrollerOf(current);
     if (typeof IntersectionObserver === "undefined") {
-      latest.current(true);
+      latest.current(of, true);
       return;
     }
     const observer = new IntersectionObserver((entries) => {
@@ -37,7 +40,7 @@ export function ReadToEnd({ children, read, pagesLeft }: Props) {
       const hidden = !isIntersecting && box.width > 0;
       setBelow(hidden && box.bottom > limit);
       setBeyond(hidden && box.bottom <= limit && box.bottom > bottomOf(current.closest(".dock")));
-      latest.current(isIntersecting);
+      latest.current(of, isIntersecting);
     });
     observer.observe(current);
     // A jump may pass the end, of which the observer does not tell.
@@ -45,14 +48,14 @@ export function ReadToEnd({ children, read, pagesLeft }: Props) {
       const { width, bottom } = current.getBoundingClientRect();
       if (width === 0 || !scroller || bottom >= scroller.getBoundingClientRect().top) return;
       setBelow(false);
-      latest.current(true);
+      latest.current(of, true);
     };
     scroller?.addEventListener("scroll", passed);
     return () => {
       observer.disconnect();
       scroller?.removeEventListener("scroll", passed);
     };
-  }, [latest]);
+  }, [latest, of]);
   const cue = useRef<HTMLButtonElement>(null);
   const { lines, pages } = useRestBelow(mark, cue, below);
   const tellPages = useLatest(pagesLeft);
@@ -97,8 +100,9 @@ function useRestBelow(
   useLayoutEffect(() => {
     const scroller = scrollerOf(mark.current);
     // An undo has a plan in plain lines.
-    const text = mark.current?.parentElement?.querySelector("pre, p") ?? mark.current?.parentElement;
-    if (!below || !scroller || !text) return;
+    const content = mark.current?.parentElement;
+    const text = content?.querySelector("pre, p, textarea") ?? content;
+    if (!below || !scroller || !content || !text) return;
     const count = () => {
       if (!mark.current || !cue.current) return;
       const { top, height } = cue.current.getBoundingClientRect();
@@ -111,6 +115,7 @@ function useRestBelow(
     count();
     const observer = new ResizeObserver(count);
     observer.observe(scroller);
+    observer.observe(content);
     scroller.addEventListener("scroll", count);
     return () => {
       observer.disconnect();

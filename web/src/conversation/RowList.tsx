@@ -21,10 +21,12 @@ interface RowListProps {
   /** Number of prompts sent from here; each scrolls to the end. */
   sends: number;
   empty: React.ReactNode;
+  /** Called when the user has clicked Undo, whose button goes. */
+  undone(): void;
 }
 
 /** The list of rows. The list follows its end until the user scrolls up, and again from the user's next prompt on. */
-export function RowList({ store, rows, sends, empty }: RowListProps) {
+export function RowList({ store, rows, sends, empty, undone }: RowListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const [away, setAway] = useState(false);
@@ -59,7 +61,13 @@ export function RowList({ store, rows, sends, empty }: RowListProps) {
   // The rows are in normal flow between two spacers, so that a row that grows cannot cover the next one.
   const drawn = virtual.getVirtualItems();
   const showAll = useCallback(() => store.showAll(), [store]);
-  const undo = useCallback((call: string) => store.undoStep(call), [store]);
+  const undo = useCallback(
+    (call: string) => {
+      store.undoStep(call);
+      undone();
+    },
+    [store, undone],
+  );
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: whatever makes the list longer moves its end
   useLayoutEffect(() => {

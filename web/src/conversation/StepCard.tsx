@@ -131,7 +131,8 @@ function Output({ step }: { step: Step }) {
   const [all, setAll] = useState(false);
   const { outcome } = step;
   const whole = outcome ? withoutAdvice(withoutExitCode(outcome), outcome.status) : step.tail;
-  const raw = (step.job ? whole.replace(JOB_NOTE, "") : whole).replace(TYPED_NOTE, "");
+  const own = step.tool === "undo" && outcome?.status === "ok" ? whole.replace(/^OK, /, "") : whole;
+  const raw = (step.job ? own.replace(JOB_NOTE, "") : own).replace(TYPED_NOTE, "");
   // The output of each host begins with the host's name.
   const several = (outcome?.hosts.length ?? 0) > 1;
   const missed = !outcome && step.missedOutput;

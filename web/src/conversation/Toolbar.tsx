@@ -90,7 +90,7 @@ export function Toolbar({ store, view, done }: Props) {
           </span>
         )}
         {tokens && !running && (
-          <span className="tokens" title="Tokens sent to the model and received in this session">
+          <span className="tokens" title="Tokens sent and received in this session">
             tokens: {tokens}
           </span>
         )}
@@ -135,7 +135,8 @@ export function Toolbar({ store, view, done }: Props) {
             disabled={!online}
             onClick={() => act(() => store.retry())}
           >
-            <Icon name="retry" /> <span className="word">Retry without history</span>
+            <Icon name="retry" /> <span className="word">Retry</span>{" "}
+            <span className="more-words">without history</span>
           </button>
         )}
         {!running && (
@@ -250,8 +251,9 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
     );
   }
   const choices = models.includes(model) || !model ? models : [model, ...models];
+  const providers = new Set(choices.map(providerOf));
   return (
-    <label className="model" title="Model for the next step">
+    <label className="model" title={`Model for the next step: ${neutralizeLine(model)}`}>
       <span className="visually-hidden">Model</span>
       <ServerSelect
         value={model}
@@ -261,15 +263,27 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
           else store.configure({ model: name });
         }}
       >
-        {choices.map((name) => (
-          <option key={name} value={name}>
-            {neutralizeLine(name)}
-          </option>
+        {[...providers].map((provider) => (
+          // The closed list shows the name alone.
+          <optgroup key={provider} label={neutralizeLine(provider)}>
+            {choices
+              .filter((name) => providerOf(name) === provider)
+              .map((name) => (
+                <option key={name} value={name}>
+                  {modelName(name)}
+                </option>
+              ))}
+          </optgroup>
         ))}
         <option value={OTHER}>other…</option>
       </ServerSelect>
     </label>
   );
+}
+
+/** Returns what precedes the name that `modelName` returns. */
+function providerOf(model: string): string {
+  return model.slice(0, Math.max(0, model.lastIndexOf("/")));
 }
 
 /** Focuses the field and selects its text. */

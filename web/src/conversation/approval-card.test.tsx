@@ -93,7 +93,7 @@ async function draw(step: Step, place?: CallPlace): Promise<HTMLElement> {
 const button = (start: string) =>
   [...document.querySelectorAll("button")].find(({ textContent }) => textContent?.startsWith(start));
 const field = () =>
-  vi.waitUntil(() => document.querySelector<HTMLTextAreaElement>(".field"), { timeout: 10_000 });
+  vi.waitUntil(() => document.querySelector<HTMLTextAreaElement>(".field:not(pre)"), { timeout: 10_000 });
 
 async function fill(text: string): Promise<HTMLTextAreaElement> {
   const box = (await field()) as HTMLTextAreaElement;
@@ -101,6 +101,14 @@ async function fill(text: string): Promise<HTMLTextAreaElement> {
   box.dispatchEvent(new Event("input", { bubbles: true }));
   await vi.waitUntil(() => box.value === text);
   return box;
+}
+
+/** Tells the card about its end, with the observer of what it shows now. */
+async function tellEnd(inView: boolean): Promise<(inView: boolean) => void> {
+  await new Promise((done) => setTimeout(done));
+  const scroll = await vi.waitUntil(() => view, { timeout: 10_000 });
+  scroll(inView);
+  return scroll;
 }
 
 function press(box: Element, key: string, more: KeyboardEventInit = {}): boolean {
@@ -112,9 +120,11 @@ test("in an edit of several lines, Enter is a new line and Ctrl+Enter runs", asy
   await draw(proposed("bash", { command: "a" }, { command: "a" }, ["b\nc"]));
   button("Edit")?.click();
   const box = await fill("b\nc");
+  await tellEnd(true);
   await vi.waitUntil(() => button("Run edited")?.textContent === "Run edited Ctrl+Enter", {
     timeout: 10_000,
   });
+  await vi.waitUntil(() => button("Run edited")?.disabled === false);
   expect(press(box, "Enter")).toBe(true);
   expect(decide).not.toHaveBeenCalled();
   expect(press(box, "Enter", { ctrlKey: true })).toBe(false);
@@ -135,6 +145,117 @@ test("an edit and a reason that were left are there again on the same card", asy
   await vi.waitUntil(() => button("Reject"), { timeout: 10_000 });
   button("Reject")?.click();
   expect(((await field()) as HTMLTextAreaElement).value).toBe("too risky");
+});
+
+/** A command whose end is not in view, edited to another text. */
+async function drawUnread(edits: string[]): Promise<HTMLTextAreaElement> {
+  await draw(proposed("bash", { command: LONG }, { command: LONG }, edits));
+  await tellEnd(false);
+  await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  button("Edit")?.click();
+  const box = (await field()) as HTMLTextAreaElement;
+  await tellEnd(false);
+  return box;
+}
+
+const LONG = "echo 1\necho 2\nrm -r x";
+
+test.each([
+  ["unchanged", LONG],
+  ["with a change elsewhere", LONG.replace("1", "one")],
+])("a command that was not read does not run from its field either, %s", async (_, text) => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const box = await drawUnread([text]);
+  expect([box.value, box.selectionStart, document.activeElement]).toEqual([LONG, 0, box]);
+  const body = document.querySelector(".card-body") as HTMLElement;
+  const scrolled = vi.spyOn(body, "scrollBy").mockImplementation(() => undefined);
+  await fill(text);
+  await tellEnd(false);
+  await vi.waitUntil(() => button("Read on")?.textContent?.endsWith("Ctrl+Enter"), { timeout: 10_000 });
+  press(box, "Enter", { ctrlKey: true });
+  expect([scrolled.mock.calls.length, decide.mock.calls]).toEqual([1, []]);
+  expect(document.activeElement).toBe(box);
+  await tellEnd(true);
+  await vi.waitUntil(() => button("Run")?.disabled === false, { timeout: 10_000 });
+  press(box, "Enter", { ctrlKey: true });
+  const edit = text === LONG ? {} : { command: text };
+  expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow", edit);
+});
+
+test("a short text in the field does not count as the long command that returns to it", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const box = await drawUnread(["ls"]);
+  await fill("ls");
+  await tellEnd(true);
+  await vi.waitUntil(() => button("Run edited")?.disabled === false, { timeout: 10_000 });
+  await fill(LONG);
+  await tellEnd(false);
+  await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  press(box, "Enter", { ctrlKey: true });
+  expect(decide).not.toHaveBeenCalled();
+});
+
+test("what is told late about a text in the field does not count for the proposal", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const box = await drawUnread(["ls"]);
+  await fill("ls");
+  const late = await tellEnd(false);
+  press(box, "Escape");
+  await vi.waitUntil(() => button("Reject"), { timeout: 10_000 });
+  late(true);
+  await tellEnd(false);
+  button("Edit")?.click();
+  press(await fill(LONG), "Enter", { ctrlKey: true });
+  await tellEnd(false);
+  await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  expect([button("Run"), decide.mock.calls]).toEqual([undefined, []]);
+});
+
+test("an edit is announced only once there is one", async () => {
+  const card = await drawRead("changes");
+  button("Edit")?.click();
+  await field();
+  await vi.waitUntil(() => button("Run")?.textContent === "Run Enter", { timeout: 10_000 });
+  expect(card.textContent).not.toContain("edit");
+  await fill("a -v");
+  await vi.waitUntil(() => button("Run edited"), { timeout: 10_000 });
+  expect(card.textContent).toContain("The model is told about the edit.");
+});
+
+test("Enter reads on while the end is not in view, and runs only after it has been", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const card = await draw(proposed("bash", { command: LONG }, { command: LONG }));
+  const scroll = await tellEnd(false);
+  const more = await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  expect(more.textContent).toBe("Read on: 1 page Enter");
+  const body = card.querySelector(".card-body") as HTMLElement;
+  const scrolled = vi.spyOn(body, "scrollBy").mockImplementation(() => scroll(true));
+  const now = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
+  press(card, "Enter", { repeat: true });
+  expect(scrolled).not.toHaveBeenCalled();
+  press(card, "Enter");
+  expect(scrolled).toHaveBeenCalledOnce();
+  await vi.waitUntil(() => button("Run"));
+  press(card, "Enter");
+  expect(decide).not.toHaveBeenCalled();
+  await vi.waitUntil(() => button("Run")?.disabled === false, { timeout: 10_000 });
+  now.mockReturnValue(performance.now() + 1_000);
+  press(card, "Enter");
+  expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow");
+});
+
+test("Read on gives the focus to the card, and leaves out what cannot be answered yet", async () => {
+  const covers = { exact: { command: "a" } };
+  const card = await draw(proposed("bash", { command: "a" }, { command: "a", covers, always: "[[rule]]" }));
+  await tellEnd(false);
+  const more = await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  const names = () => [...document.querySelectorAll("footer button")].map(({ textContent }) => textContent);
+  expect(names()).toEqual(["Read on: 1 page Enter", "Edit e", "Reject r"]);
+  more.focus();
+  more.click();
+  expect(document.activeElement).toBe(card);
+  await tellEnd(true);
+  await vi.waitUntil(() => names().length === 5, { timeout: 10_000 });
 });
 
 test("a click on Run gives the focus to the prompt", async () => {
@@ -416,7 +537,7 @@ test("an overwrite whose change is cut is applied only after its end has been in
   scroll(false);
   await vi.waitUntil(() => button("Read on"));
   expect(button("Apply")).toBeUndefined();
-  expect(button("Allow for session")?.disabled).toBe(true);
+  expect(button("Allow for session")).toBeUndefined();
   expect(card.querySelector(".diff")?.textContent).toContain(
     "@@ -2 +2 @@  one… 2 more linesThe whole new text:",
   );

@@ -1,4 +1,5 @@
-/** The parts of a conversation that an empty session does not show: the messages, and the cards below them. */
+/** The parts of a session that its first view seldom needs: messages, the cards below them, the table of hosts. */
+export { HostTable } from "../app/HostTable";
 export { ApprovalCard } from "./ApprovalCard";
 export { Jobs } from "./Jobs";
 export { PlanCard } from "./PlanCard";

@@ -41,6 +41,18 @@ test("all of a long command and of its output can be shown and folded again", as
   expect(names()).toEqual(folded);
 });
 
+test("a finished undo says what was put back, without the word for the model", async () => {
+  const call = { sessionId: "s", toolCallId: "c", name: "undo" };
+  const messages = [
+    { ...call, seq: 1, type: "tool.call", arguments: { step: 1 }, origin: "typed" },
+    { ...call, seq: 2, type: "tool.finished", status: "ok", output: "OK, removed 1 file: a" },
+  ];
+  const { items } = fold(emptyTranscript, messages as unknown as ServerMessage[]);
+  root.render(<StepCard step={items[0] as Step} session="s" undo={() => undefined} />);
+  await vi.waitUntil(() => document.querySelector(".output"));
+  expect(document.querySelector(".output")?.textContent).toBe("removed 1 file: a");
+});
+
 test("a finished overwrite shows the change of the file that was there", async () => {
   const call = { sessionId: "s", toolCallId: "c", name: "write_file" };
   const args = { path: "f", content: "one\ntwo\n" };

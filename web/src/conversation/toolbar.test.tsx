@@ -36,6 +36,22 @@ async function draw(phase: Transcript["phase"], shown: string): Promise<HTMLButt
   return (await vi.waitUntil(() => button(shown), { timeout: 10_000 })) as HTMLButtonElement;
 }
 
+test("the closed list of models shows a name alone, and the open one its provider", async () => {
+  const models = ["openai/gpt-9", "router/maker/gpt-9", "openai/tiny"];
+  vi.stubGlobal("fetch", async () => Response.json({ models }));
+  await draw("idle", "New chat");
+  const groups = () =>
+    [...document.querySelectorAll("optgroup")].map(({ label, children }) => {
+      const options = [...children] as HTMLOptionElement[];
+      return [label, ...options.map(({ textContent, value }) => `${textContent}: ${value}`)];
+    });
+  await vi.waitUntil(() => groups().length > 0, { timeout: 10_000 });
+  expect(groups()).toEqual([
+    ["openai", "gpt-9: openai/gpt-9", "tiny: openai/tiny"],
+    ["router/maker", "gpt-9: router/maker/gpt-9"],
+  ]);
+});
+
 test("a second click on Stop does not clear what Stop has ended", async () => {
   const newChat = vi.spyOn(store, "newChat");
   await draw("running", "Stop");

@@ -108,7 +108,7 @@ function help(): string {
   return [
     ...lines,
     "!COMMAND: Run a command without the model",
-    "Skills and custom commands are completed after /. The toolbar and F1 have everything else.",
+    "Type / to complete skills and custom commands. Everything else is in the toolbar and under F1.",
   ].join("\n");
 }
 

@@ -7,7 +7,7 @@ import type { HostEnd } from "./item";
  * session with several hosts, it begins with the name of one.
  */
 export function isProgress(text: string): boolean {
-  return /^(.+: )?(saving the state of|restoring|comparing) files( on .+)?…$/.test(text);
+  return /^(.+: )?(saving files for undo|restoring files|comparing files)( on .+)?…$/.test(text);
 }
 
 /** Returns true if the notice says that a request failed and is tried again; see `retrying` in sysop-core. */
@@ -16,15 +16,19 @@ export function isRetrying(text: string): boolean {
 }
 
 /**
- * Parses the progress lines of `sysop-host`: `[7/20 hosts] web1: ok, exit code 0, 8 ms`. Output of a host is prefixed
- * with its name, so it cannot look like one.
+ * Parses the progress lines of `sysop-host`: `[7/20 hosts] web1: ok, exit code 0, 8 ms`, or `…: not run`. Output of a
+ * host is prefixed with its name, so it cannot look like one.
  */
 export function hostEnds(lines: string): HostEnd[] {
-  const form = /^\[\d+\/\d+ hosts\] (.+): ([a-z]+)(?:, exit code (-?\d+))?, (\d+) ms\n/gm;
-  return [...lines.matchAll(form)].map(([, host = "", status, code, ms]) => ({
+  const time = "(?:(\\d+) min )?([\\d.]+) (ms|s)";
+  const form = new RegExp(
+    `^\\[\\d+/\\d+ hosts\\] (.+): (?:not run|([a-z]+)(?:, exit code (-?\\d+))?, ${time})\\n`,
+    "gm",
+  );
+  return [...lines.matchAll(form)].map(([, host = "", status, code, minutes = "0", number = "0", unit]) => ({
     host,
-    status: status as Status,
+    status: (status as Status | undefined) ?? "rejected",
     exitCode: code === undefined ? undefined : Number(code),
-    durationMs: Number(ms),
+    durationMs: Number(minutes) * 60_000 + Math.round(Number(number) * (unit === "s" ? 1000 : 1)),
   }));
 }

@@ -49,6 +49,34 @@ test("the list is asked for every ten seconds, and once a minute while the page 
   vi.useRealTimers();
 });
 
+test("on a slow server, every answer that is newer than the list is shown, and requests do not pile up", async () => {
+  vi.useFakeTimers();
+  const answers: ((rows: SessionRow[]) => void)[] = [];
+  const answer = (resolve: (response: Response) => void) =>
+    answers.push((sessions) => resolve(Response.json({ sessions })));
+  vi.stubGlobal("fetch", () => new Promise(answer));
+  const page = { visibilityState: "visible", addEventListener: vi.fn(), removeEventListener: vi.fn() };
+  vi.stubGlobal("document", page);
+  const sessions = new SessionList();
+  const shown = () => sessions.snapshot().rows?.map(({ sessionId }) => sessionId);
+  const ends = [sessions.readAll(), sessions.follow()];
+  await vi.advanceTimersByTimeAsync(15_000);
+  expect(answers).toHaveLength(1);
+  void sessions.refresh(); // after a change
+  answers[0]?.([row("a")]);
+  await vi.waitFor(() => expect(shown()).toEqual(["a"]));
+  void sessions.refresh();
+  answers[2]?.([row("c")]);
+  await vi.waitFor(() => expect(shown()).toEqual(["c"]));
+  answers[1]?.([row("b")]);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(shown()).toEqual(["c"]);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(answers).toHaveLength(4);
+  for (const end of ends) end();
+  vi.useRealTimers();
+});
+
 test("a session is called by its name in the list, else by its first prompt", () => {
   const store = open("a", ["why is\nit full?", "and now?"]);
   expect(openTitle(list(row("a", { title: "The disk" })), store)).toBe("The disk");

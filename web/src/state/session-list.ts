@@ -31,19 +31,24 @@ export interface WaitingSession {
 export class SessionList {
   private view: ListView = { rows: undefined, problem: undefined };
   private readonly listeners = new Set<() => void>();
-  /** Number of the latest request; answers to earlier ones are dropped. */
+  /** Number of the latest request. */
   private latest = 0;
+  /** Number of the request whose answer is shown; answers to earlier ones are dropped. */
+  private shown = 0;
+  /** Number of requests without an answer. */
+  private underWay = 0;
   /** Time of the latest request, in milliseconds since 1970. */
   private asked = 0;
   /** Number of components that show all sessions. */
   private readers = 0;
 
-  /** Requests the list now and then. Returns a function that ends this. */
+  /** Requests the list now and then, unless a request is under way. Returns a function that ends this. */
   follow(): () => void {
-    void this.refresh();
     const look = () => {
+      if (this.underWay > 0) return;
       if (document.visibilityState === "visible" || Date.now() - this.asked >= HIDDEN_MS) void this.refresh();
     };
+    look();
     const timer = setInterval(look, EVERY_MS);
     document.addEventListener("visibilitychange", look);
     return () => {
@@ -80,17 +85,22 @@ export class SessionList {
 
   readonly refresh = async (): Promise<void> => {
     this.latest += 1;
-    const { latest } = this;
+    this.underWay += 1;
+    const number = this.latest;
     this.asked = Date.now();
     try {
       const rows = await listSessions("", this.readers > 0 ? undefined : NEWEST);
-      if (latest === this.latest) this.become({ rows, problem: undefined });
+      this.become(number, { rows, problem: undefined });
     } catch (problem) {
-      if (latest === this.latest && problem instanceof RequestError) this.become({ ...this.view, problem });
+      if (problem instanceof RequestError) this.become(number, { ...this.view, problem });
+    } finally {
+      this.underWay -= 1;
     }
   };
 
-  private become(view: ListView): void {
+  private become(number: number, view: ListView): void {
+    if (number < this.shown) return;
+    this.shown = number;
     this.view = view;
     for (const listener of [...this.listeners]) listener();
   }

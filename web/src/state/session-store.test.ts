@@ -128,6 +128,20 @@ test("the message of a refused rejection returns to the draft", async () => {
   expect(drafts).toEqual(["check the disk", "check the disk"]);
 });
 
+test("a message that rejects a call of the user's own is the next prompt", async () => {
+  greet(1);
+  request(1, "c1");
+  store.rejectWith({ call: "c1", origin: "typed" }, "which files?");
+  store.rejectWith({ call: "c2", origin: "model" }, "not here");
+  await settle();
+  expect(named("approval.decision")).toMatchObject([
+    { toolCallId: "c1", decision: "reject" },
+    { toolCallId: "c2", decision: "reject", reason: "not here" },
+  ]);
+  expect(named("approval.decision")[0]).not.toHaveProperty("reason");
+  expect(named("user.message")).toMatchObject([{ content: "which files?" }]);
+});
+
 test("each prompt and each retry asks the conversation to show its end", async () => {
   greet(0);
   await settle();

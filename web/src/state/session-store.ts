@@ -376,6 +376,19 @@ export class SessionStore {
     );
   }
 
+  /**
+   * Rejects a proposal with a message to the model. No model gets the result of a call of the user's own, so that the
+   * message is the next prompt.
+   */
+  rejectWith({ call, origin }: Pick<Step, "call" | "origin">, message: string): void {
+    if (origin === "model") {
+      this.decide(call, "reject", { reason: message });
+      return;
+    }
+    this.decide(call, "reject");
+    this.say(message);
+  }
+
   /** Requests the preview of an edited command; it replaces the preview of the call. */
   previewCommand(call: string, command: string): void {
     this.link.send({ type: "approval.preview", toolCallId: call, command });

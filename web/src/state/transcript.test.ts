@@ -418,13 +418,17 @@ describe("a call", () => {
 
   test("shows on which of several hosts it has ended, however its output is split", () => {
     const text =
-      "web1 | [9/9 hosts] web3: ok, 1 ms\n[1/2 hosts] web1: failed, exit code 3, 8 ms\n[2/2 hosts] web2: timeout, 30000 ms\n";
+      "web1 | [9/9 hosts] web3: ok, 1 ms\n[1/4 hosts] web1: failed, exit code 3, 8 ms\n" +
+      "[2/4 hosts] web2: timeout, 30.5 s\n[3/4 hosts] web3: not run\n" +
+      "[4/4 hosts] web4: ok, exit code 0, 2 min 5 s\n";
     for (const size of [1, 7, 1000]) {
       const pieces = text.match(new RegExp(`[\\s\\S]{1,${size}}`, "g")) ?? [];
       const outputs = pieces.map((content) => live("tool.output", { toolCallId: "c1", content }));
       expect(lastStep(fold(runs, outputs))?.hostsEnded).toEqual([
         { host: "web1", status: "failed", exitCode: 3, durationMs: 8 },
-        { host: "web2", status: "timeout", exitCode: undefined, durationMs: 30_000 },
+        { host: "web2", status: "timeout", exitCode: undefined, durationMs: 30_500 },
+        { host: "web3", status: "rejected", exitCode: undefined, durationMs: 0 },
+        { host: "web4", status: "ok", exitCode: 0, durationMs: 125_000 },
       ]);
     }
   });
@@ -726,19 +730,18 @@ test("a notice of work around a command ends with the command's first output, or
     fold(emptyTranscript, [...begun, run, ...messages]).items.flatMap((item) =>
       item.kind === "notice" ? [item.text] : [],
     );
-  const saving = live("notice", { content: "saving the state of files on web1…" });
+  const saving = live("notice", { content: "saving files for undo on web1…" });
   const comparing = live("notice", { content: "comparing files…" });
   const output = live("tool.output", { toolCallId: "c1", content: "line\n" });
   const end = { ...ends("c1", "run_command", ""), sessionId, seq: 6 } as ServerMessage;
-  expect(notices(saving)).toEqual(["saving the state of files on web1…"]);
+  expect(notices(saving)).toEqual(["saving files for undo on web1…"]);
   expect(notices(saving, output)).toEqual([]);
   expect(notices(saving, output, comparing)).toEqual(["comparing files…"]);
   expect(notices(saving, comparing)).toEqual(["comparing files…"]);
   expect(notices(saving, output, comparing, end)).toEqual([]);
   expect(notices(live("notice", { content: "unrelated …" }), output, end)).toEqual(["unrelated …"]);
-  const ofHost = (name: string) =>
-    live("notice", { content: `${name}: saving the state of files on ${name}…` });
-  expect(notices(ofHost("web1"), ofHost("web2"))).toEqual(["web2: saving the state of files on web2…"]);
+  const ofHost = (name: string) => live("notice", { content: `${name}: saving files for undo on ${name}…` });
+  expect(notices(ofHost("web1"), ofHost("web2"))).toEqual(["web2: saving files for undo on web2…"]);
   expect(notices(ofHost("web1"), end)).toEqual([]);
 });
 

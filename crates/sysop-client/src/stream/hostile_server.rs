@@ -343,7 +343,7 @@ async fn a_session_grant_shows_the_scope_computed_by_this_client() {
         question.prompt.contains("mkdir c")
             && question.prompt.starts_with("The server wants to run a tool on your machine.")
     );
-    assert_eq!(question.details, ["Risk on this machine: makes changes.", "writes to a file"]);
+    assert_eq!(question.details, ["Risk on this machine: makes changes.", "creates a directory"]);
     assert_eq!(rig.ran().len(), 2);
 }
 

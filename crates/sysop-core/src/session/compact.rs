@@ -381,15 +381,19 @@ impl Session {
         token_estimate::tool_output_bytes(u64::from(self.context_window()) * 15 / 100)
     }
 
-    /// Returns one sentence of advice for a prompt that no compaction makes small enough.
-    pub(super) fn overflow_advice(&self) -> String {
-        let tools = self.offered_tools();
-        format!(
-            "the fixed part of the prompt (about {} tokens of instructions and {} of tools) leaves too little room in the \
-             context window; use a model with a larger window, or a profile with fewer tools",
-            token_estimate::prose(tools.system()),
-            tools.tokens()
-        )
+    /// Returns one sentence of advice for a prompt that no compaction makes small enough. `None` if its fixed part
+    /// takes less than half of the context window, because then something else in it is too long.
+    pub(super) fn overflow_advice(&self) -> Option<String> {
+        let offered = self.offered_tools();
+        let (instructions, tools) = (token_estimate::prose(offered.system()), offered.tokens());
+        let is_large = (instructions + tools) * 2 > u64::from(self.context_window());
+        is_large.then(|| {
+            format!(
+                "the fixed part of the prompt (about {instructions} tokens of instructions and {tools} of tools) \
+                 leaves too little room in the context window; use a model with a larger window, or a profile with \
+                 fewer tools"
+            )
+        })
     }
 }
 

@@ -29,7 +29,14 @@ const REASON_CHARS_MAX: usize = 300;
 impl Session {
     /// Returns true if an undo that names no step has something to undo.
     pub fn has_undo(&self) -> bool {
-        self.undo_arguments(&Map::new()).is_ok()
+        self.undo_refusal(None).is_none()
+    }
+
+    /// Says why an undo is impossible, of a call by its number in the session or of the last one that can be undone.
+    /// `None` if the session knows no reason.
+    pub fn undo_refusal(&self, step: Option<u64>) -> Option<String> {
+        let step = step.map(|step| ("step".to_owned(), json!(step)));
+        self.undo_arguments(&Map::from_iter(step)).err()
     }
 
     /// Returns the arguments of a call to `undo`. `arguments` names the step to undo by its number (`step`) or by its
@@ -75,7 +82,7 @@ impl Session {
             None if has_jobs => "; commands in the background have no undo".to_owned(),
             None => String::new(),
         };
-        format!("no file change to undo in this session{why}")
+        format!("nothing to undo in this session{why}")
     }
 
     fn not_undoable(&self, number: Option<u64>) -> String {
@@ -84,7 +91,10 @@ impl Session {
             Some(number) if (1..=u64::from(steps)).contains(&number) => {
                 format!("call {number} cannot be undone: it changed nothing, or nothing was saved for it")
             }
-            Some(number) => format!("there is no call {number}; this session has {steps} tool calls"),
+            Some(number) => {
+                let steps = counted(u64::from(steps), "tool call");
+                format!("there is no call {number}; this session has {steps}")
+            }
             None => "`step` must be a number, counted from 1".to_owned(),
         }
     }
@@ -105,18 +115,23 @@ impl Session {
                 self.ask_for_undo(out, call, file_lines(call), (guarded, unguarded));
                 false
             }
+            // The host did not tell what it would undo.
+            UndoOffer::NotNeeded if let Some(why) = &survey.incomplete => self.refuse_undo(out, call, why),
             UndoOffer::NotNeeded => true,
-            UndoOffer::Refused { why } => {
-                self.emit(out, Event::ToolStarted { call: call.clone(), origin: Origin::User });
-                self.finish(out, call.id.clone(), Outcome::failed(why.clone()));
-                false
-            }
+            UndoOffer::Refused { why } => self.refuse_undo(out, call, why),
             UndoOffer::Offered { .. } if seen_guard => true,
             UndoOffer::Offered { lines } => {
                 self.ask_for_undo(out, call, lines.clone(), (guarded, unguarded));
                 false
             }
         }
+    }
+
+    /// Ends an undo that cannot run. Returns false.
+    fn refuse_undo(&mut self, out: &mut Output, call: &ToolCall, why: &str) -> bool {
+        self.emit(out, Event::ToolStarted { call: call.clone(), origin: Origin::User });
+        self.finish(out, call.id.clone(), Outcome::failed(why));
+        false
     }
 
     /// Asks for the approval of an undo whose plan has these lines.

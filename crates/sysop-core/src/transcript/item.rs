@@ -205,7 +205,7 @@ impl Proposal {
         } else if Rule::lacks_analysis_of_file(&self.command) {
             "cannot write a rule: the file that the command runs is not analyzed; allow it for this session"
         } else {
-            "cannot write a rule: it would cover only one plain command, without sudo, pipes, variables or redirection"
+            "cannot write a rule: a rule covers one plain command, without sudo, pipes, variables or redirection"
         }
     }
 }

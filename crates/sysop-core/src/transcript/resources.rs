@@ -10,7 +10,20 @@ use crate::policy::Grant;
 use crate::skill::Skill;
 
 /// Work that hosts tell with a notice, which ends in `…`.
-const HOST_WORK: [&str; 3] = ["saving the state of files", "restoring files", "comparing files"];
+const HOST_WORK: [&str; 3] = ["saving files for undo", "restoring files", "comparing files"];
+
+/// Returns true for a notice that tells the work of a host before or after a command.
+pub fn is_host_work(notice: &str) -> bool {
+    host_work_of(notice).is_some()
+}
+
+/// Returns the work that a notice tells.
+fn host_work_of(notice: &str) -> Option<&str> {
+    notice.strip_suffix('…').filter(|work| {
+        let work = work.split_once(": ").map_or(*work, |(_, work)| work);
+        HOST_WORK.iter().any(|known| work.strip_prefix(known).is_some_and(is_place))
+    })
+}
 
 /// Returns true for the part of a notice that names the host, if any.
 fn is_place(text: &str) -> bool {
@@ -32,7 +45,7 @@ pub(super) struct Resources {
     window: Option<(ModelRef, u32)>,
     /// Tokens in the model's context: the tokens of the last request and reply, or what a compaction left.
     context: u64,
-    /// Work before or after a command, such as `saving the state of files`, while it goes on.
+    /// Work before or after a command, such as `saving files for undo`, while it goes on.
     host_work: Option<String>,
     /// True once a call has got past the survey of its host, so that the host has been reached.
     host_reached: bool,
@@ -121,10 +134,7 @@ impl Resources {
 
     /// Records the work that a notice tells. Returns false if the notice is about something else.
     pub(super) fn note_host_work(&mut self, notice: &str) -> bool {
-        let work = notice.strip_suffix('…').filter(|work| {
-            let work = work.split_once(": ").map_or(*work, |(_, work)| work);
-            HOST_WORK.iter().any(|known| work.strip_prefix(known).is_some_and(is_place))
-        });
+        let work = host_work_of(notice);
         if let Some(work) = work {
             self.host_work = Some(work.to_owned());
         }
@@ -157,7 +167,7 @@ impl Transcript {
         self.resources.progress
     }
 
-    /// Returns the work of a host before or after a command, such as `saving the state of files`, while it goes on.
+    /// Returns the work of a host before or after a command, such as `saving files for undo`, while it goes on.
     pub fn host_work(&self) -> Option<&str> {
         self.resources.host_work.as_deref()
     }

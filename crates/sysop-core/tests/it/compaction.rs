@@ -398,7 +398,9 @@ fn replies_are_limited_to_what_the_window_leaves() {
 
 #[test]
 fn a_prompt_that_never_fits_ends_the_turn_with_advice() {
-    let mut world = world(4_096);
+    let mut spec = windowed(4_096, ApprovalMode::Auto);
+    spec.system = "Be brief. ".repeat(800);
+    let mut world = World::new(spec);
     world.prompt(GOAL);
     for _ in 0..20 {
         if world.asked.is_none() {
@@ -407,6 +409,17 @@ fn a_prompt_that_never_fits_ends_the_turn_with_advice() {
         world.fail(FailureKind::ContextOverflow);
     }
     assert!(world.lines().contains("use a model with a larger window"), "{}", world.lines());
+}
+
+#[test]
+fn a_long_prompt_that_does_not_fit_is_not_blamed_on_the_instructions() {
+    let mut world = world(8_192);
+    world.prompt(&"x ".repeat(6_000));
+    while world.asked.is_some() {
+        world.fail(FailureKind::ContextOverflow);
+    }
+    assert!(world.lines().contains("turn 1 ended failed"), "{}", world.lines());
+    assert!(!world.lines().contains("fixed part of the prompt"), "{}", world.lines());
 }
 
 #[test]

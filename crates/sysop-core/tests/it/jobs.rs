@@ -92,7 +92,7 @@ fn an_undo_after_a_job_says_that_jobs_have_none() {
     world.reply(says("ok")).tell(Input::StopJob { job: JobId(1) });
     world.end_job(Outcome::new(Status::Cancelled, "partly"));
     world.direct("undo", "", Origin::User);
-    let told = "no file change to undo in this session; commands in the background have no undo";
+    let told = "nothing to undo in this session; commands in the background have no undo";
     assert!(world.lines().ends_with(told), "{}", world.lines());
 }
 

@@ -680,7 +680,7 @@ fn undo_reverts_one_turn_at_a_time() {
     world.outcome(Outcome::ok("")).direct("undo", "", Origin::User);
     assert_eq!(paths(&world), ["a"]);
     world.outcome(Outcome::ok("")).direct("undo", "", Origin::User);
-    assert!(world.lines().ends_with("ended failed: no file change to undo in this session"));
+    assert!(world.lines().ends_with("ended failed: nothing to undo in this session"));
 }
 
 #[test]

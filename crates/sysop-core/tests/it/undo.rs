@@ -5,7 +5,7 @@ use sysop_core::event::{Decision, Event, Input, Origin};
 use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::outcome::{FileChange, Outcome, Reversibility};
-use sysop_core::policy::{GuardOffer, RiskClass, UndoOffer};
+use sysop_core::policy::{GuardOffer, RiskClass, Survey, UndoOffer};
 use sysop_core::session::Activity;
 use sysop_core::undo::{UndoRecord, UndoRights};
 
@@ -197,7 +197,8 @@ fn an_undo_without_a_step_says_why_the_last_change_has_none() {
     world.direct("bash", "rm -r /srv/big", Origin::User).outcome(unsaved);
     world.direct("bash", "ls", Origin::User).outcome(Outcome::ok(""));
     undo(&mut world, &json!({}));
-    let why = "no file change to undo in this session; call 1 has no undo: /srv/big is 120 MB: its content is not saved";
+    let why =
+        "nothing to undo in this session; call 1 has no undo: /srv/big is 120 MB: its content is not saved";
     assert!(world.lines().ends_with(&format!("ended failed: {why}")), "{}", world.lines());
 }
 
@@ -209,6 +210,16 @@ fn a_file_changed_since_ends_the_undo_before_anyone_is_asked() {
     undo(&mut world, &json!({}));
     assert_eq!(world.session.activity(), Activity::Idle);
     assert!(world.lines().contains("changed since: /a was edited"), "{}", world.lines());
+    assert!(world.running.is_none());
+}
+
+#[test]
+fn an_undo_does_not_run_if_the_host_gave_no_answer_about_it() {
+    let mut world = world();
+    world.survey = Survey::without_facts("the host did not answer within 10 s");
+    undo(&mut world, &json!({}));
+    assert_eq!(world.session.activity(), Activity::Idle);
+    assert!(world.lines().contains("the host did not answer within 10 s"), "{}", world.lines());
     assert!(world.running.is_none());
 }
 

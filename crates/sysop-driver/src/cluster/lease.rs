@@ -119,6 +119,10 @@ impl SessionLease for ClusterLease {
         Ok(())
     }
 
+    fn excludes_other_writers(&self) -> bool {
+        true
+    }
+
     fn end_claim(&self) {}
 
     fn is_valid(&self) -> bool {

@@ -12,11 +12,13 @@ use sysop_core::message::ToolCall;
 use sysop_core::policy::{CommandContext, Fence, Survey};
 use sysop_core::tool::ClientTools;
 
-use super::LiveSession;
+use super::{LiveSession, SURVEY_TIME_MAX};
 use crate::hooks::SessionHooks;
 
 /// Name under which a hook rejects an approval.
 const BY: &str = "a hook";
+/// Reason why nothing is known of a host whose survey panicked.
+const SURVEY_FAILED: &str = "the survey of the host failed with an internal error";
 /// Reason shown to the user who must decide because the hooks panicked.
 const FAILED: &str = "the hooks failed with an internal error";
 
@@ -41,10 +43,14 @@ impl LiveSession {
             let survey = tokio::select! {
                 biased;
                 () = live.end.cancelled() => return,
-                result = AssertUnwindSafe(surveying).catch_unwind() => result.ok(),
-                () = live.survey_overdue() => None,
+                result = AssertUnwindSafe(surveying).catch_unwind() => {
+                    result.unwrap_or_else(|_| Survey::without_facts(SURVEY_FAILED))
+                }
+                () = live.survey_overdue() => {
+                    let seconds = SURVEY_TIME_MAX.as_secs();
+                    Survey::without_facts(format!("the host did not answer within {seconds} s"))
+                }
             };
-            let survey = survey.unwrap_or_default(); // an empty survey makes the call opaque
             live.deliver(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
         });
     }

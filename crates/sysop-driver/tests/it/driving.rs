@@ -11,7 +11,7 @@ use sysop_core::event::{ConfigChange, Decision, Delta, Event, Input, Logged, Ori
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Status;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, RiskClass};
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ClientTools;
@@ -174,6 +174,18 @@ async fn an_approval_is_answered_and_the_tool_runs_once() {
         rest.iter()
             .any(|update| matches!(update, Update::Delta(Delta::Output { text, .. }) if text == "begun"))
     );
+}
+
+#[tokio::test]
+async fn a_proposal_says_that_its_host_did_not_answer_in_time() {
+    let world = World::new(2);
+    world.mutes_surveys.store(true, Ordering::SeqCst);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    handle.send(prompt("bash 1")).expect("open");
+    let asked = until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await;
+    let Event::ApprovalAsked { risk, .. } = last_event(&asked) else { unreachable!("waited for it") };
+    let expected = (RiskClass::Opaque, "the host did not answer within 10 s");
+    assert_eq!((risk.class, risk.findings[0].why.as_str()), expected);
 }
 
 #[tokio::test]
@@ -528,17 +540,16 @@ async fn a_live_session_is_not_created_again() {
 }
 
 #[tokio::test]
-async fn a_stale_writer_of_a_session_is_closed() {
+async fn a_stale_writer_is_closed_during_its_work() {
     let world = World::new(10);
     let (_driver, handle, mut updates) = create_lazy(&world);
-    handle.send(prompt("hello")).expect("open");
-    until(&mut updates, ended).await;
+    handle.send(direct("wait")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
     let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is kept");
     let mut theirs = other.subscribe(Seq(0));
-    other.send(prompt("hello")).expect("open");
-    until(&mut theirs, |e| matches!(e, Event::TurnEnded { turn, .. } if turn.0 == 2)).await;
-    handle.send(prompt("hello")).expect("open");
-    assert_eq!(next(&mut updates).await, None, "the stale writer is closed");
+    until(&mut theirs, |event| matches!(event, Event::ToolFinished { .. })).await;
+    handle.send(Input::Cancel).expect("open");
+    while next(&mut updates).await.is_some() {}
     assert!(handle.last_error().expect("a reason").contains("changed by another process"));
 }
 

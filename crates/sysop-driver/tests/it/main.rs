@@ -5,5 +5,6 @@ mod driving;
 mod eviction;
 mod nodes;
 mod questions;
+mod reloading;
 mod simulation;
 mod world;

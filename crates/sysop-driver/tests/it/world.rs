@@ -68,6 +68,8 @@ pub(crate) struct World {
     claims: Arc<()>,
     /// True while another process claims all sessions.
     pub(crate) claimed_elsewhere: AtomicBool,
+    /// True while hosts answer no survey.
+    pub(crate) mutes_surveys: AtomicBool,
 }
 
 /// A disk with this error panics instead.
@@ -95,6 +97,7 @@ impl World {
             disk_arm: tokio::sync::Mutex::default(),
             claims: Arc::default(),
             claimed_elsewhere: AtomicBool::new(false),
+            mutes_surveys: AtomicBool::new(false),
         })
     }
 
@@ -323,6 +326,9 @@ impl Host for LyingHost {
     }
 
     async fn survey(&self, _: &ToolCall) -> Survey {
+        if self.world.mutes_surveys.load(Ordering::SeqCst) {
+            return std::future::pending().await;
+        }
         Survey::elsewhere(CommandContext::bash())
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sysop_core::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
 use sysop_core::guard::GuardTimeout;
+use sysop_core::host_names::fold_names;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -87,11 +88,11 @@ impl Member {
         outcome
     }
 
-    /// Surveys a call. Returns the default survey if the host does not reply in time.
+    /// Surveys a call. Returns a survey without facts if the host does not answer in time.
     pub(super) async fn survey(&self, call: &ToolCall) -> Survey {
         let survey = tokio::select! {
             survey = self.host.survey(call) => survey,
-            () = self.overdue(SURVEY_TIME_MAX) => Survey::default(),
+            () = self.overdue(SURVEY_TIME_MAX) => Survey::without_facts(no_answer(&[&self.name])),
         };
         *self.not_surveyed.lock() = survey.unreachable.clone().map(|why| (call.id.clone(), why));
         survey
@@ -125,6 +126,12 @@ impl Member {
             }
         }
     }
+}
+
+/// Returns a clause that says that these hosts did not answer a survey in time.
+pub(super) fn no_answer(names: &[&str]) -> String {
+    let seconds = SURVEY_TIME_MAX.as_secs_f64();
+    format!("{} did not answer within {seconds} s", fold_names(names))
 }
 
 /// Returns the timeout that the call sets, or the default of `bash`; at most the maximum of `bash`.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sysop_core::outcome::Outcome;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::ui_text::duration;
 use sysop_driver::port::DeltaSink;
 
 /// Counts the hosts on which a call has finished. Its lines, `[7/20 hosts] web1: ok, exit code 0, 8 ms`, do
@@ -31,12 +32,15 @@ impl Progress {
             return;
         }
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
-        let code = outcome.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
-        self.display.output(&format!(
-            "[{ended}/{} hosts] {name}: {}{code}, {} ms\n",
-            self.all,
-            outcome.status.as_str(),
-            outcome.duration_ms
-        ));
+        self.display.output(&format!("[{ended}/{} hosts] {name}: {}\n", self.all, end(outcome)));
     }
+}
+
+/// Returns the end of a call on a host. Has no duration if nothing ran.
+fn end(outcome: &Outcome) -> String {
+    if outcome.unreachable || outcome.status == Status::Rejected {
+        return "not run".to_owned();
+    }
+    let code = outcome.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
+    format!("{}{code}, {}", outcome.status.as_str(), duration(outcome.duration_ms))
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sysop_core::host_names::fold_names;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange};
 use sysop_core::style::StyleRuns;
 use sysop_core::text::neutralize_line;
@@ -248,13 +249,18 @@ async fn by_artifact(group: ResultGroup, told: &mut [HostResult], artifacts: &Ar
     split
 }
 
-/// Joins as many names as fit into `bytes_max` bytes, and appends the number of the remaining names.
+/// Joins the names of hosts, consecutive ones as a range. If they do not fit into `bytes_max` bytes, joins as many
+/// names as fit, and appends the number of the remaining names.
 fn names<'a>(told: impl IntoIterator<Item = &'a HostResult>, bytes_max: usize) -> String {
+    let names: Vec<&str> = told.into_iter().map(|told| &*told.name).collect();
+    let folded = fold_names(&names);
+    if folded.len() <= bytes_max {
+        return folded;
+    }
     let mut line = String::new();
-    let mut told = told.into_iter();
-    while let Some(HostResult { name, .. }) = told.next() {
+    for (at, name) in names.iter().enumerate() {
         if !line.is_empty() && line.len() + name.len() + 2 > bytes_max {
-            return format!("{line} and {} more", told.count() + 1);
+            return format!("{line} and {} more", names.len() - at);
         }
         if !line.is_empty() {
             line.push_str(", ");
@@ -328,7 +334,8 @@ impl<'a> ReportWriter<'a> {
         let outcome = &self.told[group.0[0]].outcome;
         let names = names(group.0.iter().map(|&place| &self.told[place]), self.names_bytes_max());
         let hosts = counted(group.0.len() as u64, "host");
-        let heading = format!("== {names} ({hosts} of {}): {} ==\n", self.told.len(), end(outcome));
+        let end = if outcome.unreachable { "not run".to_owned() } else { end(outcome) };
+        let heading = format!("== {names} ({hosts} of {}): {end} ==\n", self.told.len());
         let mut body = String::with_capacity(outcome.output.len() + 1);
         let mut styles = StyleRuns::default();
         let mut changes = outcome.styles.changes().peekable();

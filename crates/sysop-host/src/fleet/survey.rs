@@ -1,19 +1,24 @@
 //! Merges the surveys of several hosts. A fact that differs between hosts becomes unknown, and if the hosts differ in
 //! how targets were resolved, the resolution counts as failed.
 
+use sysop_core::host_names::fold_names;
 use sysop_core::policy::{CommandContext, Dialect, GuardOffer, Resolution, ResolvedTarget, Survey};
+use sysop_core::ui_text::split_hint;
+
+use super::member::no_answer;
 
 /// Merges the surveys of the hosts into one. Unreachable hosts are ignored, unless all are unreachable. `names` are the
 /// names of the hosts, in the order of the surveys.
 pub(super) fn merged(names: &[&str], surveys: Vec<Survey>) -> Survey {
     let certain_failure = common_failure(names, &surveys);
+    let incomplete = missing_facts(names, &surveys);
+    let told = names.iter().zip(&surveys);
+    let reasons = told.filter_map(|(name, survey)| Some((*name, survey.unreachable.as_deref()?)));
+    let none_reached = reasons_by_host(&reasons.collect::<Vec<_>>());
     // Unreachable hosts are ignored, because nothing runs there.
-    let (reached, unreachable): (Vec<_>, Vec<_>) =
-        surveys.into_iter().partition(|survey| survey.unreachable.is_none());
-    let mut left = reached.into_iter();
+    let mut left = surveys.into_iter().filter(|survey| survey.unreachable.is_none());
     let Some(mut all) = left.next() else {
-        let reasons: Vec<String> = unreachable.into_iter().filter_map(|survey| survey.unreachable).collect();
-        return Survey { unreachable: Some(reasons.join("; ")), ..Survey::default() };
+        return Survey { unreachable: Some(none_reached), ..Survey::default() };
     };
     for survey in left {
         let context = common_context(&all.context, &survey.context);
@@ -27,7 +32,45 @@ pub(super) fn merged(names: &[&str], surveys: Vec<Survey>) -> Survey {
     }
     all.context.host = Some(names.join(","));
     all.certain_failure = certain_failure;
+    all.incomplete = incomplete;
     all
+}
+
+/// Returns a line for each host, or for hosts with the same reason, that names them. A hint that all share stands once,
+/// at the end.
+fn reasons_by_host(reasons: &[(&str, &str)]) -> String {
+    let hint = reasons.first().and_then(|(_, why)| split_hint(why).1);
+    let hint = hint.filter(|hint| reasons.iter().all(|(_, why)| split_hint(why).1 == Some(*hint)));
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, why) in reasons {
+        let why = match split_hint(why) {
+            (failure, Some(own)) if hint.is_none() => format!("{failure} ({own})"),
+            (failure, _) => failure.to_owned(),
+        };
+        match groups.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((why, vec![name])),
+        }
+    }
+    let is_word = |why: &str, name: &str| why.split([' ', ',', ':', '`']).any(|word| word == name);
+    let lines = groups.iter().map(|(why, names)| match names.as_slice() {
+        [name] if is_word(why, name) => why.clone(),
+        names => format!("{}: {why}", fold_names(names)),
+    });
+    let lines = lines.collect::<Vec<_>>().join("\n");
+    hint.map_or_else(|| lines.clone(), |hint| format!("{lines}; {hint}"))
+}
+
+/// Says why the facts of hosts are missing, if they are.
+fn missing_facts(names: &[&str], surveys: &[Survey]) -> Option<String> {
+    let told = names.iter().zip(surveys);
+    let silent: Vec<(&str, &str)> =
+        told.filter_map(|(name, survey)| Some((*name, survey.incomplete.as_deref()?))).collect();
+    match silent.as_slice() {
+        [] => None,
+        [(_, why)] => Some((*why).to_owned()),
+        silent => Some(no_answer(&silent.iter().map(|(name, _)| *name).collect::<Vec<_>>())),
+    }
 }
 
 /// Returns the text with which the call would fail, if it would fail on each host that can be reached. Hosts with
@@ -160,9 +203,30 @@ mod tests {
     }
 
     #[test]
-    fn an_unreachable_host_makes_the_survey_unknown() {
-        let all = merged(&["a", "b"], vec![survey("/srv", Dialect::Bash, "/srv/a"), Survey::default()]);
+    fn each_host_that_cannot_be_reached_is_named_with_its_reason() {
+        let away = |why: &str| Survey { unreachable: Some(why.to_owned()), ..Survey::default() };
+        let told = |names: &[&str], reasons: &[&str]| {
+            merged(names, reasons.iter().map(|why| away(why)).collect()).unreachable.unwrap()
+        };
+        let refused = |host: &str| format!("{host} refused the connection; check the port");
+        assert_eq!(
+            told(&["web1", "web2", "db"], &[&refused("127.0.0.1"), &refused("127.0.0.1"), &refused("db")]),
+            "web1, web2: 127.0.0.1 refused the connection\ndb refused the connection; check the port"
+        );
+        assert_eq!(
+            told(&["web1", "db"], &[&refused("web1"), "no route"]),
+            "web1 refused the connection (check the port)\ndb: no route"
+        );
+    }
+
+    #[test]
+    fn a_silent_host_makes_the_survey_unknown() {
+        let silent = |name: &str| Survey::without_facts(no_answer(&[name]));
+        let all = merged(&["a", "b"], vec![survey("/srv", Dialect::Bash, "/srv/a"), silent("b")]);
         assert_eq!((all.context.dialect, all.resolution), (Dialect::Unknown, Resolution::Failed));
         assert!(all.targets.is_empty());
+        assert_eq!(all.incomplete.as_deref(), Some("b did not answer within 9.5 s"));
+        let all = merged(&["a", "b"], vec![silent("a"), silent("b")]);
+        assert_eq!(all.incomplete.as_deref(), Some("a, b did not answer within 9.5 s"));
     }
 }

@@ -122,7 +122,7 @@ impl SshError {
             return Self::Auth(name());
         }
         if has("Connection refused") {
-            return Self::Refused(name());
+            return Self::Refused(with_port(destination, printed));
         }
         if has("timed out") || has("not responding") {
             return Self::Timeout(name());
@@ -145,6 +145,16 @@ impl SshError {
 
     pub(super) fn here(destination: &str, why: impl std::fmt::Display) -> Self {
         Self::Here { destination: destination.to_owned(), why: one_line(&why.to_string()) }
+    }
+}
+
+/// Adds the port to a destination, unless it is the default, if ssh printed `connect to host HOST port PORT: …`.
+fn with_port(destination: &str, printed: &str) -> String {
+    let after = printed.split("connect to host ").nth(1).and_then(|rest| rest.split(" port ").nth(1));
+    let port = after.and_then(|rest| rest.split(':').next()?.parse::<u16>().ok());
+    match port {
+        None | Some(22) => destination.to_owned(),
+        Some(port) => format!("{destination} (port {port})"),
     }
 }
 
@@ -173,6 +183,10 @@ mod tests {
         );
         assert_eq!(
             read("ssh: connect to host 127.0.0.1 port 1: Connection refused"),
+            SshError::Refused("web1 (port 1)".to_owned())
+        );
+        assert_eq!(
+            read("ssh: connect to host web1 port 22: Connection refused"),
             SshError::Refused("web1".to_owned())
         );
         assert_eq!(read("a@web1: Permission denied (publickey)."), SshError::Auth("web1".to_owned()));

@@ -18,7 +18,7 @@ use sysop_core::catalog::{self, Profile};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
-use sysop_core::policy::{CommandContext, Survey, UndoOffer};
+use sysop_core::policy::{CommandContext, Dialect, Survey, UndoOffer};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::Prompter;
@@ -37,6 +37,8 @@ struct Fake {
     undo: UndoOffer,
     /// Reason why the survey does not reach the host.
     unreachable: Option<String>,
+    /// True if the host never answers a survey.
+    is_silent: bool,
 }
 
 #[async_trait]
@@ -46,6 +48,9 @@ impl Host for Fake {
     }
 
     async fn survey(&self, _: &ToolCall) -> Survey {
+        if self.is_silent {
+            return std::future::pending().await;
+        }
         let unreachable = self.unreachable.clone();
         Survey { undo: self.undo.clone(), unreachable, ..Survey::elsewhere(CommandContext::bash()) }
     }
@@ -69,6 +74,7 @@ where
         people: Arc::default(),
         undo: UndoOffer::NotNeeded,
         unreachable: None,
+        is_silent: false,
     }
 }
 
@@ -390,6 +396,38 @@ async fn a_host_that_the_survey_did_not_reach_does_not_run_the_call() {
     let uptime = call("bash", json!({ "command": "uptime" }));
     assert_eq!(fleet.survey(&uptime).await.unreachable, None, "one host was reached");
     let outcome = run(&fleet, uptime).await;
-    assert!(outcome.output.contains("db1 did not respond in time"), "{}", outcome.output);
+    let text = "== db1 (1 host of 2): not run ==\ndb1 did not respond in time\n";
+    assert!(outcome.output.starts_with(text), "{}", outcome.output);
     assert!(!outcome.output.contains("it ran"), "{}", outcome.output);
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_lines_tell_the_time_on_hosts_on_which_the_call_ran() {
+    let slow = fake(|_, _, _| async {
+        sleep(Duration::from_millis(11_445)).await;
+        Outcome { duration_ms: 11_445, ..exited(0, "") }
+    });
+    let lost = fake(|_, _, _| async {
+        sleep(Duration::from_secs(20)).await;
+        Outcome { duration_ms: 20_000, ..Outcome::unreachable("no route") }
+    });
+    let fleet = fleet([("web1", slow), ("web2", lost)]);
+    let display = Display::default();
+    fleet.run(call("bash", json!({ "command": "x" })), display.sink(), CancellationToken::new()).await;
+    let expected = "[1/2 hosts] web1: ok, exit code 0, 11.4 s\n[2/2 hosts] web2: not run\n";
+    assert_eq!(display.text(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_survey_names_the_host_that_did_not_answer_in_time() {
+    let silent = || Fake { is_silent: true, ..ends(exited(0, "")) };
+    let survey = fleet([("web1", ends(exited(0, ""))), ("web2", silent())])
+        .survey(&call("bash", json!({ "command": "uptime" })))
+        .await;
+    assert_eq!((survey.unreachable, survey.context.dialect), (None, Dialect::Unknown));
+    assert_eq!(survey.incomplete.as_deref(), Some("web2 did not answer within 9.5 s"));
+    let undo = json!({ "call": "c", "records": [{ "id": "r", "host": "web2", "rights": "own" }] });
+    let survey = fleet([("web1", ends(exited(0, ""))), ("web2", silent())]).survey(&call("undo", undo)).await;
+    let why = "web2 did not answer within 9.5 s".to_owned();
+    assert_eq!(survey.undo, UndoOffer::Refused { why }, "nobody knows what the undo would do");
 }

@@ -156,7 +156,7 @@ async fn each_ssh_failure_has_its_own_message() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut settings = server.settings();
     settings.port = Some(free);
-    assert_eq!(error(settings).await, SshError::Refused("far".to_owned()));
+    assert_eq!(error(settings).await, SshError::Refused(format!("far (port {free})")));
 
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut settings = server.settings();

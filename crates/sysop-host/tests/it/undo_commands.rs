@@ -156,7 +156,7 @@ async fn a_command_is_undone_after_its_plan_and_the_undo_too() {
     assert_eq!(lines, [format!("restore {}", path("a")), format!("remove {}/", path("d"))]);
     assert_eq!(world.text("a"), "new\n", "a plan changes nothing");
     let undone = world.undo(&done).await;
-    let told = format!("OK, undone: {}, {}/", path("a"), path("d"));
+    let told = format!("undone: {}, {}/", path("a"), path("d"));
     assert_eq!((undone.status, undone.output.as_str()), (Status::Ok, told.as_str()));
     assert!(world.text("a") == "old\n" && !world.at("d").exists());
     let redone = world.undo(&undone).await;
@@ -212,7 +212,7 @@ async fn a_call_that_is_stopped_while_its_state_is_saved_was_not_started() {
     stopped.join().unwrap();
     assert_eq!(
         (outcome.status, outcome.output.as_str(), outcome.undo),
-        (Status::Cancelled, "not started: stopped while the state was saved", None)
+        (Status::Cancelled, "not started: stopped while saving files for undo", None)
     );
     assert!(!world.at("a").exists());
 }

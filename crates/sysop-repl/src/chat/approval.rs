@@ -56,6 +56,9 @@ const HOW_TO_REJECT: &str = "nothing has run; press n to reject it, or s (Ctrl+C
 /// Message for `y` at a dangerous command.
 const CAPITAL_Y: &str = "dangerous: press Y (Shift+y), then Enter, to run it";
 
+/// Lowercase letters that are keys at a question or at a page.
+const KEYS: &str = "yaensbq";
+
 /// Message for a line that would be a command at the prompt.
 pub(crate) const ANSWER_FIRST: &str = "answer first; /commands work at the prompt";
 
@@ -245,7 +248,7 @@ pub(crate) fn ask(
                 say(console, READ_FIRST, StyleRole::Warn)?;
                 QuestionStep::Ask
             }
-            None => handle_input(console, question, typed, withdrawn)?,
+            None => handle_input(console, &pager, question, typed, withdrawn)?,
         };
     }
 }
@@ -260,6 +263,7 @@ fn may_allow(typed: &QuestionInput) -> bool {
 
 fn handle_input(
     console: &mut impl ApprovalIo,
+    pager: &Pager<'_>,
     question: &ApprovalPrompt,
     typed: QuestionInput,
     withdrawn: &AtomicBool,
@@ -302,14 +306,21 @@ fn handle_input(
             let keys = format!("Enter rejects the {}, Esc returns to the question", question.subject());
             say(console, &keys, StyleRole::Dim)?;
             let reason = console.edit("feedback for the model (optional)", "")?;
-            return Ok(reason.map(|reason| ApprovalOutcome::Reject(reason.trim().to_owned())).into());
+            return Ok(reason.map(|reason| ApprovalOutcome::Reject(with_first_letter(reason.trim()))).into());
         }
         'e' | 'E' => return edit_command(console, question),
-        '?' => help(console, question)?,
+        '?' => help(console, pager, question)?,
         // Other letters are ignored, without drawing the question again.
         _ => return Ok(QuestionStep::Nothing),
     }
     Ok(QuestionStep::Ask)
+}
+
+/// Returns feedback with the `n` of its first word, if a slow typist pressed it as the key that rejects: `o, use trash`.
+fn with_first_letter(feedback: &str) -> String {
+    let word = feedback.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    let is_rest = ["o", "ot", "ope", "othing"].contains(&word);
+    if is_rest { format!("n{feedback}") } else { feedback.to_owned() }
 }
 
 /// Lets the user continue a text that they began to type at the question. It rejects the call, unless it is an answer.
@@ -376,6 +387,10 @@ fn confirm_session(
     Ok(match next_input(console, withdrawn)? {
         QuestionInput::Letter('a') | QuestionInput::EnteredLetter('a') => Some(ApprovalOutcome::AllowSession),
         QuestionInput::Text(text) => message(console, question, &text)?,
+        // The `a` was the beginning of a text.
+        QuestionInput::Letter(letter) if letter.is_lowercase() && !KEYS.contains(letter) => {
+            message(console, question, &format!("a{letter}"))?
+        }
         QuestionInput::Interrupt => Some(ApprovalOutcome::Interrupt),
         QuestionInput::Withdrawn => Some(ApprovalOutcome::Withdrawn),
         QuestionInput::Letter(_)
@@ -572,13 +587,16 @@ fn draw_question(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io
     let edit = if question.command.is_some() { "e edit  " } else { "" };
     let session = if question.covers.is_empty() { "" } else { "a allow for session  " };
     let always = if question.rule.is_some() { "A always  " } else { "" };
-    let yes = if question.is_dangerous { "Y then Enter yes" } else { "y yes" };
+    let yes = if question.is_dangerous { "Y, Enter: run" } else { "y yes" };
     let ask = question.ask;
     let text = format!("{ask}  {yes}  n no  {edit}{session}{always}s stop  ? help");
     say(console, &text, StyleRole::Strong)
 }
 
-fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
+fn help(console: &mut impl ApprovalIo, pager: &Pager<'_>, question: &ApprovalPrompt) -> io::Result<()> {
+    if pager.has_pages() {
+        say(console, "Space  Next page; b  Previous page; q  The rest and the question", StyleRole::Dim)?;
+    }
     let lines = [
         match question.is_dangerous {
             true => "Y  Run once, exactly as shown; a dangerous command also needs Enter",
@@ -591,7 +609,10 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
         },
         match &question.rule {
             Some(_) => "A  Always allow this exact command (shows the rule)".to_owned(),
-            None => format!("A  {}", question.no_rule),
+            None => {
+                let why = question.no_rule.strip_prefix("cannot write a rule: ").unwrap_or(question.no_rule);
+                format!("A  Not available: {why}")
+            }
         },
         "e  Edit the command; its effect is shown before it runs".to_owned(),
         "n  Reject, with optional feedback".to_owned(),

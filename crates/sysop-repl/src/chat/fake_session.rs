@@ -624,7 +624,7 @@ impl State {
             Decision::Reject { reason } => {
                 let outcome = Outcome::new(Status::Rejected, format!("rejected: {reason}"));
                 self.publish(Event::ToolFinished { call: id.clone(), outcome });
-                if reason == "stop" {
+                if reason == "stop" || self.step == 0 {
                     return self.end(StopReason::Cancelled, None);
                 }
                 self.next_step();
@@ -671,7 +671,8 @@ impl State {
         self.begin("", origin);
         let call = self.call(&tool, serde_json::Value::Object(arguments));
         let command = call.text_argument("command").unwrap_or_default().to_owned();
-        if origin == Origin::Routine && !command.starts_with("echo") {
+        let is_planned_undo = call.arguments.to_value()["step"] == 2;
+        if is_planned_undo || origin == Origin::Routine && !command.starts_with("echo") {
             return self.ask(call);
         }
         if call.arguments.to_value()["step"] == 99 {

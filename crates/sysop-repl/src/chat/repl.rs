@@ -113,6 +113,8 @@ pub(super) struct Repl {
     pausing: bool,
     expected: Option<(AwaitedUpdate, Instant)>,
     draft: String,
+    /// Prompt that was sent, until it is in the log.
+    unconfirmed: Option<String>,
     /// Prompts that were typed here and are queued behind the current turn.
     queued: Vec<String>,
     /// Prompts of `queued` that a stop dropped, until they return to the input.
@@ -218,6 +220,7 @@ impl Repl {
             pausing: false,
             expected: None,
             draft: early.draft,
+            unconfirmed: None,
             queued: Vec::new(),
             dropped: Vec::new(),
             waiting: early.lines.into(),
@@ -338,11 +341,16 @@ impl Repl {
         match (&self.expected, &logged.event) {
             // Earlier events cannot be the result of the sent input.
             _ if logged.seq <= self.replay_until => {}
+            // Neither can the opening of a session by its first input.
+            (_, Event::SessionOpened { .. }) => {}
             (Some((AwaitedUpdate::Turn, _)), Event::TurnStarted { .. })
             | (Some((AwaitedUpdate::Event, _)), _) => {
                 self.expected = None;
             }
             (Some((AwaitedUpdate::Turn, _)) | None, _) => {}
+        }
+        if let Event::TurnStarted { prompt: text, .. } | Event::PromptQueued { text, .. } = &logged.event {
+            self.unconfirmed.take_if(|sent| sent == text);
         }
         if matches!(logged.event, Event::TurnEnded { .. }) {
             self.turn_interrupted = false;
@@ -401,7 +409,11 @@ impl Repl {
     fn handle_session_closed(&mut self) -> io::Result<()> {
         let why = self.session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
         // The last row has the command for it.
-        self.view.say(why.trim_end_matches("; reopen it"), StyleRole::Bad, &mut self.screen)?;
+        let why = format!("error: {}", why.trim_end_matches("; reopen it"));
+        self.view.say(&why, StyleRole::Bad, &mut self.screen)?;
+        if let Some(prompt) = self.unconfirmed.take() {
+            self.view.say(&format!("not sent: {prompt}"), StyleRole::Warn, &mut self.screen)?;
+        }
         self.is_closed = true;
         self.leaving = Some(Exit::Failed);
         Ok(())

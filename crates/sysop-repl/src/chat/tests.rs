@@ -59,6 +59,11 @@ fn plays_the_binary() {
                     .await
                     .unwrap()
             }
+            "driven plain" => {
+                let folder = tempfile::tempdir().unwrap();
+                let opened = end_to_end::session(&folder.path().join("log.db"));
+                run(ReplContext { opened, ..context(fake, ReplLayout::Plain) }).await.unwrap()
+            }
             "far" => run(context(FakeSession::with_terminal(true), ReplLayout::Panels { color: true }))
                 .await
                 .unwrap(),

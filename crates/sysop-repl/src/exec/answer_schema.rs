@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use jsonschema::Validator;
 use serde_json::Value;
+use sysop_core::attached_data::JSON_REQUEST;
 use sysop_core::text::neutralize;
 
 /// Maximum size of a schema in bytes, limited because the model receives all of it.
@@ -36,8 +37,7 @@ impl AnswerSchema {
 
     pub fn demand(&self, task: &str) -> String {
         format!(
-            "{}\n\nGive the final answer as one JSON value and nothing else: no other text, no code fence. It must \
-             validate against this JSON Schema:\n{}",
+            "{}\n\n{JSON_REQUEST}: no other text, no code fence. It must validate against this JSON Schema:\n{}",
             task.trim_end(),
             self.text
         )

@@ -65,7 +65,9 @@ impl ExecRun {
             ParkedSession { opened: AttachedSession { last: self.hosts.last, ..opened }, transcript };
         self.hosts.parked.insert(std::mem::replace(&mut self.hosts.current, host), parked);
         self.hosts.last = self.opened.last;
+        self.printer.session = self.opened.session.id().short().to_owned();
         let updates = self.opened.session.subscribe(self.opened.last);
+        self.sent = Some(call.clone());
         self.opened.session.send(call)?;
         Ok(updates)
     }

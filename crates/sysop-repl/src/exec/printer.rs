@@ -7,7 +7,7 @@ use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_prose};
 use sysop_core::transcript::{
-    Decider, ItemBody, ItemId, ProposalState, SessionPhase, Transcript, TurnEnd, event_notice,
+    Decider, ItemBody, ItemId, ProposalState, SessionPhase, Transcript, TurnEnd, event_notice, is_host_work,
 };
 use sysop_core::ui_text::{error_lines, is_retrying};
 use sysop_core::undo::changed_line;
@@ -39,6 +39,8 @@ pub(super) struct ExecPrinter {
     pub(super) holds_answer: bool,
     /// Directory with full outputs, if it is on this machine.
     pub(super) artifacts: Option<String>,
+    /// Short id of the session, for the command that undoes a call.
+    pub(super) session: String,
     /// Notices to print after the running call.
     after_call: Vec<String>,
     /// Set once an exit was requested and its reason has been printed. Later output is dropped.
@@ -92,6 +94,7 @@ impl ExecPrinter {
             is_undo,
             holds_answer: false,
             artifacts: None,
+            session: String::new(),
             after_call: Vec::new(),
             ending: false,
         }
@@ -115,7 +118,8 @@ impl ExecPrinter {
     /// Prints an error and its hint. Does nothing if standard error is closed.
     pub(super) fn error(&mut self, text: &str) {
         let _ = self.pause();
-        let text = safe(text).replace('\n', " ");
+        // A further line, such as that of another host, does not look like a line of its own.
+        let text = safe(text).trim_end().replace('\n', "\n       ");
         let _ = self.err.write_all(error_lines(&text).as_bytes());
         let _ = self.err.flush();
     }
@@ -217,7 +221,7 @@ impl ExecPrinter {
                 self.stream_output(call, text);
                 Ok(())
             }
-            Delta::Notice { text } if is_retrying(text) => {
+            Delta::Notice { text } if is_retrying(text) || is_host_work(text) => {
                 self.progress(&safe(text));
                 Ok(())
             }
@@ -291,6 +295,11 @@ impl ExecPrinter {
         }
         self.finished(call, outcome)?;
         if let Some(line) = changed_line(outcome, transcript.tool_calls()) {
+            // The command stands at the end, behind names of files that may look alike.
+            let line = match line.rsplit_once("(/undo ") {
+                Some((before, number)) => format!("{before}(sysop undo {} {number}", self.session),
+                None => line,
+            };
             self.progress(&format!("  {}", safe(&line)));
         }
         self.undo_note(outcome);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sysop_core::event::{Delta, Update};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_driver::prompter;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::{BY, ExecRun};
 use crate::Exit;
@@ -29,6 +29,7 @@ pub fn ask_for_programs_on_terminal(color: bool) -> ProgramPromptHandler {
 }
 
 /// Channel for answers.
+pub(super) type PromptReceiver = UnboundedReceiver<(QuestionId, io::Result<PromptOutcome>)>;
 pub(super) type PromptSender = UnboundedSender<(QuestionId, io::Result<PromptOutcome>)>;
 
 #[derive(Default)]

@@ -113,12 +113,20 @@ impl ExecRun {
     /// Sends the first inputs, and begins the sequence if there is one. Returns the exit code if the run has ended.
     pub(super) fn start(&mut self, inputs: impl Iterator<Item = Input>) -> Option<Exit> {
         for input in inputs {
-            if let Err(error) = self.opened.session.send(input) {
-                self.printer.error(&error);
-                return Some(Exit::Failed);
+            if let exit @ Some(_) = self.send_task(input) {
+                return exit;
             }
         }
         self.advance(SequenceEvent::Started)
+    }
+
+    /// Sends an input that begins a turn of the task, or stops an earlier turn. Returns the exit code if the session
+    /// is closed.
+    pub(super) fn send_task(&mut self, input: Input) -> Option<Exit> {
+        self.sent = Some(input.clone());
+        let error = self.opened.session.send(input).err()?;
+        self.printer.error(&error);
+        Some(Exit::Failed)
     }
 
     /// Notes which hosts the call did not reach, and keeps the outcome of a sequence's call until the turn has ended.
@@ -180,9 +188,7 @@ impl ExecRun {
             self.hosts.pending = Some((host, input));
             return None;
         }
-        let error = self.opened.session.send(input).err()?;
-        self.printer.error(&error);
-        Some(Exit::Failed)
+        self.send_task(input)
     }
 
     fn request_confirmation(&mut self, question: String) -> Option<Exit> {

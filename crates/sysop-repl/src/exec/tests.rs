@@ -103,6 +103,14 @@ async fn only_the_answer_is_on_standard_output() {
 }
 
 #[tokio::test]
+async fn a_turn_of_another_process_is_not_the_turn_of_the_task() {
+    let rig = prompt("auto");
+    rig.fake.send_as_other(Input::prompt("fail"));
+    assert_eq!(exit(rig.context).await, Exit::Done, "{}", rig.err.text());
+    assert!(rig.out.text().ends_with("That is all.\n"), "{}", rig.out.text());
+}
+
+#[tokio::test]
 async fn an_answer_in_a_pipe_keeps_its_joiners_and_no_control() {
     let rig = prompt("joined");
     assert_eq!(exit(rig.context).await, Exit::Done);
@@ -235,6 +243,19 @@ fn a_calls_output_is_printed_before_the_call_ends() {
         printer.update(&update, &transcript).unwrap();
     }
     assert!(err.text().ends_with("\n  one\n  two\n"), "{}", err.text());
+}
+
+#[test]
+fn a_quiet_run_does_not_tell_what_a_host_does_around_a_call() {
+    let err = RecordedOutput::default();
+    let (task, out) = (ExecTask::Prompt("count".into()), RecordedOutput::default());
+    let mut printer = ExecPrinter::new(None, Box::new(out), None, Box::new(err.clone()), &task);
+    printer.is_quiet = true;
+    for text in ["saving files for undo on web1…", "the session is blocked: the disk is full"] {
+        let update = Update::Delta(Delta::Notice { text: text.into() });
+        printer.update(&update, &Transcript::new()).unwrap();
+    }
+    assert_eq!(err.text(), "the session is blocked: the disk is full\n");
 }
 
 #[tokio::test]

@@ -189,7 +189,7 @@ fn a_file_proposal_shows_everything_it_writes() {
         │ + y\xa0= 3                                              │
         │                                                         │
         │ risk: makes changes                                     │
-        │ allow for session: all edits here, except of protected  │
+        │ allow for session: all edits here, except to protected  │
         │   files                                                 │
         ╰─────────────────────────────────────────────────────────╯
     "#]]

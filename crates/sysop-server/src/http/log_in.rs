@@ -1,6 +1,7 @@
 //! The login form, where a user types a token into the page, and the end of the login.
 
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderName, header};
 use axum::response::Response;
 use schemars::JsonSchema;
 
@@ -35,6 +36,11 @@ pub(super) async fn log_in(
         return problem::bad("the form has no `token`");
     };
     shared.authenticator.log_in(&parts, peer, token.into()).await
+}
+
+/// `GET /login.js`: the script of the login form.
+pub(super) async fn script() -> ([(HeaderName, &'static str); 1], &'static str) {
+    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("../auth/log_in.js"))
 }
 
 /// `POST /api/logout`.

@@ -434,6 +434,16 @@ async fn slow_bodies_time_out_and_unauthenticated_bodies_are_small() {
 }
 
 #[tokio::test]
+async fn the_script_of_the_login_form_needs_no_token() {
+    let world = World::with(settings()).await;
+    let script = request(world.address, "GET", "/login.js", &[], "").await;
+    assert_eq!(script.status, 200, "{script:?}");
+    assert!(script.head.to_lowercase().contains("content-type: text/javascript"), "{}", script.head);
+    assert!(script.body.contains("location.hash.startsWith(\"#/\")"), "{}", script.body);
+    assert_eq!(request(world.address, "GET", "/theme.js", &[], "").await.status, 401);
+}
+
+#[tokio::test]
 async fn every_endpoint_rejects_an_oversized_body() {
     let bytes_max = 64 * 1024;
     let world = World::with(ServerSettings { body_bytes_max: bytes_max, ..settings() }).await;

@@ -50,9 +50,14 @@ pub(super) fn unwrap(simple: &SimpleText, runs_as: &RunsAs) -> Result<Unwrapped,
     for name in simple.words.iter().take(assigned).filter_map(assignment).map(|(name, _)| name) {
         check_name(&name)?;
     }
+    let mut wrapper = String::new();
     for _ in 0..DEPTH_MAX {
         let Some((first, rest)) = words.split_first() else {
-            return Err("the command names no program".to_owned());
+            return match wrapper.as_str() {
+                // Alone, it prints the variables.
+                "env" => Ok(Unwrapped::Command(command(simple, wrapper, &[], runs_as))),
+                _ => Err("the command names no program".to_owned()),
+            };
         };
         let text = first.literal().ok_or("the program is not known before the command runs")?;
         let program = text.rsplit('/').next().unwrap_or(&text).to_owned();
@@ -86,18 +91,21 @@ pub(super) fn unwrap(simple: &SimpleText, runs_as: &RunsAs) -> Result<Unwrapped,
                 }
                 return Ok(Unwrapped::Script(script, runs_as));
             }
-            _ => {
-                return Ok(Unwrapped::Command(EffectiveCommand {
-                    program,
-                    arguments: rest.to_vec(),
-                    redirects: simple.redirects.clone(),
-                    document: simple.document.clone(),
-                    runs_as,
-                }));
-            }
+            _ => return Ok(Unwrapped::Command(command(simple, program, rest, runs_as))),
         };
+        wrapper = program;
     }
     Err("the command is nested too deeply".to_owned())
+}
+
+fn command(simple: &SimpleText, program: String, arguments: &[Word], runs_as: RunsAs) -> EffectiveCommand {
+    EffectiveCommand {
+        program,
+        arguments: arguments.to_vec(),
+        redirects: simple.redirects.clone(),
+        document: simple.document.clone(),
+        runs_as,
+    }
 }
 
 fn takes_text(word: &Word) -> bool {

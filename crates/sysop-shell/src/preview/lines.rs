@@ -84,7 +84,7 @@ impl PreviewPlan {
             },
         };
         let unknown = |effect: &PlannedEffect, why: Reason| {
-            let subject = match report::name(&effect.subject) {
+            let subject = match report::command(&effect.subject) {
                 subject if self.is_single() || subject.is_empty() => String::new(),
                 subject => format!("`{subject}`: "),
             };
@@ -134,7 +134,7 @@ impl PreviewPlan {
 
     /// Returns the text of an effect's command, after a colon. Empty if the plan is about one effect only.
     fn after_subject(&self, effect: &PlannedEffect) -> String {
-        match report::name(&effect.subject) {
+        match report::command(&effect.subject) {
             subject if self.is_single() || subject.is_empty() => String::new(),
             subject => format!(": `{subject}`"),
         }

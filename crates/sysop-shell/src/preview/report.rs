@@ -60,6 +60,14 @@ pub(super) fn size(bytes: u64) -> String {
     if value >= 100 { format!("{value} {unit}") } else { format!("{value}.{tenths} {unit}") }
 }
 
+/// Returns the first line of a command like a name. An ellipsis stands for the other lines.
+pub(super) fn command(text: &str) -> String {
+    match text.trim_end().split_once('\n') {
+        Some((first, _)) => format!("{}…", name(first).trim_end_matches('…')),
+        None => name(text),
+    }
+}
+
 /// Returns a name on one line, without control characters and shortened.
 pub(super) fn name(text: &str) -> String {
     let text = text.strip_prefix("./-").map_or_else(|| text.to_owned(), |rest| format!("-{rest}"));
@@ -95,4 +103,16 @@ pub(super) fn first_names<'a>(known: impl Iterator<Item = &'a str>, count: u64) 
 pub(super) fn diff_counts(lines: &[String]) -> (u64, u64) {
     let with = |sign: char| lines.iter().filter(|line| line.starts_with(sign)).count() as u64;
     (with('-'), with('+'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{command, name};
+
+    #[test]
+    fn a_command_is_quoted_up_to_its_first_newline() {
+        assert_eq!(command("cat <<EOF >a\none\nEOF"), "cat <<EOF >a…");
+        assert_eq!(command("ls a"), "ls a");
+        assert_eq!(name("two\nlines"), "two?lines", "the name of a file");
+    }
 }

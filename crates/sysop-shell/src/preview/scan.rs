@@ -144,11 +144,19 @@ pub(super) struct SimpleText {
 /// Commands that are joined by `|`.
 pub(super) type Pipeline = Vec<SimpleText>;
 
-/// Words that begin a construct which is not a simple command.
-const RESERVED: &[&str] = &[
-    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",
-    "function", "{", "}", "!", "[[", "]]", "time", "coproc", "in",
-];
+/// Returns what the command has if this word begins a construct which is not a simple command.
+fn construct(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "for" | "while" | "until" | "select" | "do" | "done" | "in" => "a loop",
+        "if" | "then" | "else" | "elif" | "fi" | "case" | "esac" | "[[" | "]]" => "a condition",
+        "function" => "a subshell or a function",
+        "{" | "}" => "a group of commands",
+        "!" => "a negation",
+        "time" => "the word `time`",
+        "coproc" => "a coprocess",
+        _ => return None,
+    })
+}
 
 /// Splits a command line into its pipelines.
 pub(super) fn scan(source: &str) -> Result<Vec<Pipeline>, Reason> {
@@ -274,8 +282,8 @@ impl Scanner<'_> {
                 return Err("the command is too long".to_owned());
             }
             let raw = self.source.get(start..self.at).unwrap_or("");
-            if simple.words.is_empty() && RESERVED.contains(&raw) {
-                return Err("the command has a loop or a condition".to_owned());
+            if let Some(construct) = construct(raw).filter(|_| simple.words.is_empty()) {
+                return Err(format!("the command has {construct}"));
             }
             simple.words.push(word);
         }

@@ -201,6 +201,25 @@ fn shells_that_are_not_analyzed_are_opaque() {
 }
 
 #[test]
+fn a_host_that_did_not_answer_is_not_an_unsupported_shell() {
+    let why = "web2 did not answer within 9.5 s";
+    let reasons = |command: &str, survey: &Survey| -> Vec<String> {
+        let mut reasons: Vec<_> =
+            analyze(command, survey).risk.findings.into_iter().map(|finding| finding.why).collect();
+        reasons.dedup();
+        reasons
+    };
+    let silent = Survey::without_facts(why);
+    assert_eq!(analyze("ls", &silent).risk.class, RiskClass::Opaque);
+    assert_eq!(reasons("ls", &silent), [why]);
+    assert_eq!(reasons("echo 1 >a", &silent), [why, "writes to a file"]);
+    assert_eq!(reasons("cat a", &silent), [why]);
+    let unsupported = "sysop cannot analyze this shell's syntax";
+    assert_eq!(reasons("ls", &survey(Dialect::Fish)), [unsupported]);
+    assert_eq!(reasons("fish -c ls", &silent), ["starts a shell", why, unsupported]);
+}
+
+#[test]
 fn a_started_shell_uses_its_own_dialect() {
     for command in [
         "sh -c \"echo \\$'a'\"",

@@ -2,7 +2,7 @@
 
 use super::class_of;
 use crate::risk::{Risk, RiskClass};
-use crate::{Invocation, analyze};
+use crate::{Access, Invocation, ResolvedFile, ResolvedTarget, Survey, Target, analyze};
 
 /// Ways to start a command, which `@` stands for.
 const WRAPPERS: &[&str] = &[
@@ -414,14 +414,21 @@ fn changes_have_a_reason() {
         ("cat \"$x\"", "\"$x\"", "a word that is known only at run time"),
         ("echo $((1 + 2))", "$((1 + 2))", "arithmetic"),
         ("ls {a,b}", "{a,b}", "braces that become several words"),
-        ("cat <<'X'\nhello\nX", "<<'X'", "a here-document"),
-        ("wc <<< text", "<<< text", "a here-string"),
+        ("cat <<'X'\nhello\nX", "<<'X'", "uses a here-document"),
+        ("wc <<< text", "<<< text", "uses a here-string"),
         ("ls &", "&", "runs in the background"),
         ("time ls", "time", "starts another program"),
         ("watch ls", "watch", "starts another program"),
         ("ls | xargs wc", "xargs", "takes arguments from standard input"),
         ("find . -exec wc {} +", "-exec", "runs a program on the files found"),
         ("x=1", "x=1", "sets a variable"),
+        ("export x=1", "x=1", "sets a variable"),
+        ("export x", "export x", "shows or sets variables"),
+        ("touch b", "b", "creates or changes a file"),
+        ("mkdir -p a >log", "a", "creates a directory"),
+        ("mkdir -p a >log", ">log", "writes to a file"),
+        ("sh b", "sh", "runs a script"),
+        ("sh -c ls", "sh", "starts a shell"),
         ("read x", "read x", "sets a variable"),
         ("set -x", "set -x", "changes how this shell works"),
     ] {
@@ -432,6 +439,33 @@ fn changes_have_a_reason() {
         assert!(found.contains(&(part, why)), "{command}: {found:?}");
     }
     assert!(analyze("ls -la | wc -l", &super::bash()).risk.findings.is_empty());
+}
+
+#[test]
+fn one_fact_has_one_reason() {
+    let reasons = |command: &str, survey: &Survey| -> Vec<String> {
+        analyze(command, survey).risk.findings.into_iter().map(|finding| finding.why).collect()
+    };
+    let bash = super::bash();
+    assert_eq!(reasons("export x=1", &bash), ["sets a variable"]);
+    let sort = ["an unknown option or operand", "an option computed at run time"];
+    assert_eq!(reasons("sort $x f", &bash), sort);
+
+    let target = Target {
+        word: "run.sh".to_owned(),
+        glob: false,
+        folder: bash.context.folder.clone(),
+        access: Access::Run,
+    };
+    let script = Some("echo \"now: $(date)\"\n".to_owned());
+    let file = ResolvedFile {
+        path: "/home/ada/work/run.sh".to_owned(),
+        changed_in_session: true,
+        script,
+        ..ResolvedFile::default()
+    };
+    let survey = Survey { targets: vec![ResolvedTarget { target, files: vec![file] }], ..bash };
+    assert_eq!(reasons("sh run.sh", &survey), ["runs a script that contains a substitution"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Previews that need no probe, and the text of probes. The probes run in the tests of the host.
 
 use super::bash;
+use crate::CommandContext;
 use crate::preview::{PreviewPlace, PreviewPlan, plan};
 
 fn plan_of(command: &str) -> PreviewPlan {
@@ -30,6 +31,15 @@ fn the_objects_of_sql_statements_are_named() {
         let shown = plan_of(&command).lines_without("");
         assert!(shown[0].starts_with(&format!("changes {tables}: ")), "{command}: {shown:?}");
     }
+}
+
+#[test]
+fn a_bare_env_prints_variables() {
+    let place = PreviewPlace { context: CommandContext::bash(), ..PreviewPlace::default() };
+    assert_eq!(plan("env | sort | frob", &place), None);
+    let lines = plan_of("env >vars && sudo").lines_without("no probe");
+    assert!(!lines[0].contains("names no program"), "{lines:?}");
+    assert!(lines[1].contains("the command names no program"), "{lines:?}");
 }
 
 #[test]

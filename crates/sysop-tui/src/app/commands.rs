@@ -152,11 +152,18 @@ impl App {
         }
     }
 
-    /// Sends a message to the model: the reason for rejecting the proposal under review, else a prompt.
+    /// Sends a message to the model: the reason for rejecting the proposal under review, else a prompt. No model gets the
+    /// result of a call of the user's own, so that a message at such a proposal drops the call and is the next prompt.
     fn message(&mut self, text: String, now: Duration) -> Vec<Action> {
         let Some(review) = &self.review else { return self.prompt(text, now) };
-        let (call, reason) = (review.call().clone(), text.trim().replace('\n', " "));
-        self.decide(call, Decision::Reject { reason }, now)
+        let call = review.call().clone();
+        let is_own = self.transcript.plan(&call).is_some_and(|plan| plan.origin != Origin::Model);
+        if is_own {
+            let mut actions = self.decide(call, Decision::Reject { reason: String::new() }, now);
+            actions.extend(self.send_expecting(Input::prompt(text), PendingAck::Turn, now));
+            return actions;
+        }
+        self.decide(call, Decision::Reject { reason: text.trim().replace('\n', " ") }, now)
     }
 
     /// Returns true if the line is a message to the model. Returns false for commands, including those that send a prompt

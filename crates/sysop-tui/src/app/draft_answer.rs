@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent};
 use sysop_core::event::Decision;
 
-use super::review::{ONLY_CAPITAL_Y, ReviewEvent};
+use super::review::{AWAITS_PREVIEW, ONLY_CAPITAL_Y, ReviewEvent};
 use super::{Action, App};
 
 /// Message if the draft says yes to a proposal whose end or middle has not been displayed.
@@ -54,6 +54,7 @@ impl App {
             DraftAnswer::Run if !review.is_read() => ReviewEvent::Message(READ_FIRST),
             // The same as Enter alone, which says why if it does not run the call.
             DraftAnswer::Run => review.decision_key(KeyEvent::from(KeyCode::Enter)),
+            DraftAnswer::NeedsCapitalY if review.awaits_preview() => ReviewEvent::Message(AWAITS_PREVIEW),
             DraftAnswer::NeedsCapitalY => ReviewEvent::Message(ONLY_CAPITAL_Y),
             DraftAnswer::Reject | DraftAnswer::RejectWithText => {
                 ReviewEvent::Decided(Decision::Reject { reason: String::new() })

@@ -22,6 +22,7 @@ use super::key_debounce::TYPING_DEBOUNCE;
 use super::overlay::Overlay;
 use super::question_prompt;
 use super::review::{Review, ReviewEvent, ReviewMode};
+use super::status::APPROVAL_REQUIRED;
 use super::text_area::{self, EditResult};
 use super::{Action, App, EditTarget, ExitReason, Focus, PendingAck, State};
 use crate::BY;
@@ -349,7 +350,9 @@ impl App {
             | SessionPhase::Stopping => {
                 self.pausing = true;
                 match (&self.review, self.pause_delay()) {
-                    (Some(_), Some(delay)) => self.show_flash(format!("{}…", ui_text::pausing(delay)), now),
+                    (Some(_), Some(delay)) => {
+                        self.show_flash(format!("{APPROVAL_REQUIRED} · {}", ui_text::will_pause(delay)), now);
+                    }
                     (Some(_) | None, _) => self.flash = None, // the activity line shows it
                 }
                 vec![Action::Send(Input::Pause)]

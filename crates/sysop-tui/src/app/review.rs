@@ -86,7 +86,7 @@ const RULE_IS_FOR_PROPOSED: &str = "rules are only available for unedited comman
 
 const RULE_IS_LOOKED_UP: &str = "looking up the rule; try again in a moment";
 
-const AWAITS_PREVIEW: &str = "wait for the effect of the edited command";
+pub(super) const AWAITS_PREVIEW: &str = "wait: the effect is being checked";
 
 const EDITED_ONCE_ONLY: &str = "an edited command can only be allowed once";
 
@@ -398,7 +398,9 @@ impl Review {
         }
         match key.code {
             KeyCode::Enter | KeyCode::Char('a' | 'A' | 'Y' | ' ') if !self.is_read() => self.next_page(),
-            KeyCode::Enter if self.takes_capital_y() => ReviewEvent::Message(ONLY_CAPITAL_Y),
+            KeyCode::Enter if self.takes_capital_y() && !self.awaits_preview() => {
+                ReviewEvent::Message(ONLY_CAPITAL_Y)
+            }
             KeyCode::Char(SESSION_KEY) if self.is_edited() && !self.class.always_asks() => {
                 ReviewEvent::Message(EDITED_ONCE_ONLY)
             }
@@ -546,7 +548,8 @@ impl Review {
             }
             KeyCode::Enter if !text_area::is_newline(key) => {
                 self.show_from_start();
-                match (self.whole, self.takes_capital_y()) {
+                // Only once the effect is known does a key run the command.
+                match (self.whole, self.takes_capital_y() && !self.awaits_preview()) {
                     (false, _) => ReviewEvent::Message("scroll to the end before running"),
                     (true, true) => ReviewEvent::Message(ONLY_CAPITAL_Y),
                     (true, false) => ReviewEvent::Consumed,

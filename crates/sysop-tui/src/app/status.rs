@@ -17,6 +17,9 @@ use crate::BY;
 pub(super) const SPIN: Duration = Duration::from_millis(100);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
+/// Activity at a proposal.
+pub(super) const APPROVAL_REQUIRED: &str = "Approval required";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -202,7 +205,7 @@ impl App {
                     (tokens, None) => segment(format!("ctx {}", ui_text::tokens(tokens)), Tone::Dim, 5),
                 }
             }
-            StatusPart::Tokens => segment(ui_text::usage(self.transcript().usage())?, Tone::Dim, 5),
+            StatusPart::Tokens => segment(ui_text::usage(self.meter.report().usage())?, Tone::Dim, 5),
             StatusPart::Cost => {
                 let cost = self.meter.report().cost()?;
                 let text = if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") };
@@ -322,7 +325,7 @@ impl App {
 
 impl App {
     /// Returns the work that a requested pause waits for, also before the log has the request.
-    pub(super) fn pause_delay(&self) -> Option<PauseDelay> {
+    pub fn pause_delay(&self) -> Option<PauseDelay> {
         let work = || self.transcript().work_before_pause().unwrap_or(PauseDelay::Step);
         self.transcript().pause_delay().or_else(|| self.pausing.then(work))
     }
@@ -332,7 +335,10 @@ impl App {
             Some(ReviewMode::Editing) => still("✎", "Editing".to_owned(), Tone::Warn),
             Some(ReviewMode::Rejecting) => still("✗", "Rejecting".to_owned(), Tone::Warn),
             Some(ReviewMode::Deciding | ReviewMode::ConfirmingSession | ReviewMode::ConfirmingRule)
-            | None => still("?", "Approval required".to_owned(), Tone::Warn),
+            | None => {
+                let pause = self.pause_delay().map(|delay| format!(" · {}", ui_text::will_pause(delay)));
+                still("?", format!("{APPROVAL_REQUIRED}{}", pause.unwrap_or_default()), Tone::Warn)
+            }
         }
     }
 

@@ -97,12 +97,12 @@ impl MiddlePane {
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
                 let above = rows_above_command(plan, facts, theme, columns);
                 let command = review.command();
-                let (below, risk) = rows_below_command(plan, &command, &risk, now, theme, columns);
+                let (edited, mode) = ((command.as_str(), &risk), review.mode());
+                let (below, risk) = rows_below_command(plan, edited, mode, now, theme, columns);
                 // Nothing moves, so that the user can go on reading.
-                let proposed_below = match command == plan.command {
-                    true => below.len(),
-                    false => rows_below_command(plan, &plan.command, &plan.risk, now, theme, columns).0.len(),
-                };
+                let proposed = (plan.command.as_str(), &plan.risk);
+                let proposed_below =
+                    rows_below_command(plan, proposed, ReviewMode::Deciding, now, theme, columns).0.len();
                 let proposed = preview_rows(plan, &plan.command, &plan.risk.findings, theme, columns).len();
                 let least = above.len() + proposed + proposed_below;
                 return Self::Editing { title, above, wants, below, risk, least };
@@ -116,7 +116,8 @@ impl MiddlePane {
             let mut rows = rows_above_command(plan, facts, theme, columns);
             let above = rows.len();
             rows.extend(preview_rows(plan, &command, &risk.findings, theme, columns));
-            rows.extend(rows_below_command(plan, &command, &risk, now, theme, columns).0);
+            let shown = (command.as_str(), &risk);
+            rows.extend(rows_below_command(plan, shown, review.mode(), now, theme, columns).0);
             let danger = risk.class.always_asks().then(|| {
                 let text = format!("  ⚠ {}", risk_text(&risk));
                 Span::new(&text, theme.style(StyleRole::Bad))
@@ -328,8 +329,8 @@ fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, column
 /// Returns the rows, and the number of rows at their end that state the risk, the guard and the terms.
 fn rows_below_command(
     plan: &Proposal,
-    command: &str,
-    risk: &Risk,
+    (command, risk): (&str, &Risk),
+    mode: ReviewMode,
     now: Option<Timestamp>,
     theme: Theme,
     columns: usize,
@@ -342,8 +343,9 @@ fn rows_below_command(
     } else {
         rows.extend(risk_rows(risk, theme, columns));
     }
-    // An edited command can only be allowed once.
-    if let Some(grant) = plan.session_grant().filter(|_| command == plan.command) {
+    // An edited command can only be allowed once, and in the editor, the key is a letter.
+    let is_offered = mode != ReviewMode::Editing && command == plan.command;
+    if let Some(grant) = plan.session_grant().filter(|_| is_offered) {
         let text = format!("a allow for this session: {}", ui_text::covers(grant));
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Dim))], columns));
     }

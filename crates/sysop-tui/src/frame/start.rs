@@ -94,7 +94,7 @@ fn rows(app: &App, theme: Theme, columns: usize) -> Vec<StartRow> {
         push(StartPart::Model, TextRow::of(&model, text), None);
     }
     push(StartPart::ExamplesTitle, TextRow::default(), None);
-    push(StartPart::ExamplesTitle, TextRow::of(&format!("{indent}Try (Tab)"), dim), None);
+    push(StartPart::ExamplesTitle, TextRow::of(&format!("{indent}Try (Tab or Enter)"), dim), None);
     for example in app.examples() {
         let row = TextRow::of(&format!("{indent}  {example}"), text);
         push(StartPart::Example, row, Some(StartTarget::Example(example)));

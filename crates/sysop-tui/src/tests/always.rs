@@ -96,7 +96,7 @@ fn a_long_rule_must_be_scrolled_to_its_end() {
 
 #[test]
 fn always_does_nothing_if_not_offered() {
-    let plain = "it would cover only one plain command";
+    let plain = "a rule covers one plain command";
     for (command, why) in [
         ("rm -rf /etc", "no rule covers a command that is dangerous"),
         ("touch x; touch y", plain),

@@ -5,7 +5,7 @@ use sysop_core::event::{Decision, Event, Input};
 
 use super::keys::{decisions, in_review};
 use super::world::{World, control, key};
-use crate::app::{Action, EditTarget, FLASH_MAX, KEY_DEBOUNCE, ReviewMode, State};
+use crate::app::{Action, EditTarget, FLASH_MAX, KEY_DEBOUNCE, LETTER_PAUSE, ReviewMode, State};
 
 #[test]
 fn an_edited_command_runs_only_after_its_effect_was_shown() {
@@ -25,11 +25,39 @@ fn an_edited_command_runs_only_after_its_effect_was_shown() {
     assert!(screen.contains("checking the effect…") && !screen.contains("Enter run"), "{screen}");
     let request = sent(world.app.key(key(KeyCode::Enter), world.now));
     assert!(decisions(&world).is_empty());
-    assert!(world.screen(120, 24).contains("wait for the effect of the edited command"));
+    assert!(world.screen(120, 24).contains("wait: the effect is being checked"));
     world.tell(request).is_read();
     assert!(world.screen(120, 24).contains("Enter run"));
     world.press(KeyCode::Enter);
     assert_eq!(decisions(&world), [Decision::Allow { command: Some("touch xyz".to_owned()) }]);
+}
+
+#[test]
+fn a_dangerous_edit_runs_by_no_key_before_its_effect_is_known() {
+    let mut world = in_review("touch x");
+    world.answers_with('i').types("; sudo rm -rf /srv").press(KeyCode::Enter).is_read();
+    world.answers_with('i').types("/x");
+    // The request for the preview stays unanswered.
+    world.app.key(key(KeyCode::Enter), world.now);
+    world.is_read();
+    for answer in [KeyCode::Enter, KeyCode::Char('Y')] {
+        world.app.key(key(answer), world.now);
+        world.now += LETTER_PAUSE;
+        world.app.release_letter(world.now);
+        assert_eq!(world.app.flash(), Some("wait: the effect is being checked"), "{answer:?}");
+    }
+    assert!(decisions(&world).is_empty());
+}
+
+#[test]
+fn the_editor_offers_no_key_of_the_proposal() {
+    let mut world = in_review("touch x");
+    let offer = "a allow for this session";
+    assert!(world.screen(100, 24).contains(offer));
+    world.answers_with('i');
+    assert!(!world.screen(100, 24).contains(offer), "{}", world.screen(100, 24));
+    world.press(KeyCode::Esc);
+    assert!(world.screen(100, 24).contains(offer));
 }
 
 #[test]

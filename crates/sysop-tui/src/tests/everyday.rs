@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use serde_json::json;
+use sysop_core::compaction::Compaction;
 use sysop_core::event::{Delta, Event, Input};
 use sysop_core::hook::HookAnswer;
 use sysop_core::id::{CallId, JobId, Seq, SessionId, Timestamp, TurnId};
 use sysop_core::image::{ImageFormat, ImageRef};
-use sysop_core::message::Usage;
+use sysop_core::message::{Reply, Usage};
 use sysop_core::model_progress::ModelProgress;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_driver::port::{SearchHit, SessionSummary};
@@ -74,7 +75,7 @@ fn a_low_start_screen_drops_examples_before_the_name_and_the_keys() {
     for text in ["sysop 0.", "web1 · /srv", "ollama/qwen", "why is nginx down?", "F1 commands"] {
         assert!(screen.contains(text), "{text} in\n{screen}");
     }
-    assert!(!screen.contains("how full is the disk?") && !screen.contains("Try (Tab)"), "{screen}");
+    assert!(!screen.contains("how full is the disk?") && !screen.contains("Try (Tab or Enter)"), "{screen}");
     let screen = with_recent().screen(60, 8);
     assert!(screen.contains("sysop 0.") && !screen.contains("why is nginx down?"), "{screen}");
 }
@@ -435,7 +436,20 @@ fn a_requested_pause_is_described_once() {
     world.says("go").replies(bash("c1", "sleep 9")).is_read().press(KeyCode::Enter).key(control('p'));
     let screen = world.screen(100, 24);
     assert!(screen.contains("pausing after this command… Ctrl+P to resume"), "{screen}");
-    assert!(!screen.to_lowercase().contains("paused"), "{screen}");
+    assert!(!screen.to_lowercase().contains("paused") && !screen.contains("Ctrl+P pause"), "{screen}");
+}
+
+#[test]
+fn the_status_line_counts_the_same_tokens_as_the_cost() {
+    let mut world = World::new();
+    let usage = |input_tokens| Usage { input_tokens, output_tokens: 10, ..Usage::default() };
+    world.says("go").replies(Reply { usage: usage(500), ..says("done") });
+    let compaction = Compaction { usage: usage(200), ..Compaction::default() };
+    world.happened(vec![Event::ContextCompacted { compaction }]);
+    let screen = world.screen(120, 24);
+    assert!(screen.contains("700 in, 20 out"), "{screen}");
+    world.says("/cost");
+    assert!(world.app.flash().is_some_and(|text| text.contains("700 tokens in, 20 out")), "{screen}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use sysop_core::outcome::{Outcome, Status};
 use super::keys::{decisions, in_review};
 use super::world::{World, bash, control, says};
 use crate::RunningTurnPolicy;
-use crate::app::{Action, AppOptions};
+use crate::app::{Action, AppOptions, FLASH_MAX};
 
 fn has_left(world: &World) -> bool {
     world.actions.iter().any(|action| matches!(action, Action::Quit(_)))
@@ -85,8 +85,12 @@ fn ctrl_p_pauses_and_resumes_at_a_pending_approval() {
     let mut world = in_review("touch x");
     for _ in 0..2 {
         world.key(control('p'));
-        assert!(world.screen(100, 24).contains("pausing after this step…"), "{}", world.screen(100, 24));
+        let told = "Approval required · pauses after this step";
+        assert!(world.screen(100, 24).contains(told), "{}", world.screen(100, 24));
+        assert!(world.screen(40, 24).contains("pauses after"), "{}", world.screen(40, 24));
         assert!(matches!(world.log.last(), Some(Event::Paused { .. })));
+        world.passes(FLASH_MAX);
+        assert!(world.screen(100, 24).contains(&format!("? {told}")), "{}", world.screen(100, 24));
         world.key(control('p'));
         assert!(world.screen(100, 24).contains("Resumed"), "{}", world.screen(100, 24));
         assert!(matches!(world.log.last(), Some(Event::Resumed)));

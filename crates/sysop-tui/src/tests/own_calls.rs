@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use sysop_core::event::{Delta, Input};
+use sysop_core::event::{Delta, Event, Input};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::READ_ONLY_REFUSAL;
+use sysop_core::policy::{PolicyOptions, READ_ONLY_REFUSAL};
+use sysop_core::spec::SessionSpec;
 
 use super::keys::in_review;
-use super::world::{World, bash, control, key, says};
-use crate::app::Action;
+use super::world::{World, bash, control, key, says, spec};
+use crate::app::{Action, AppOptions};
 
 /// Lines that run a call without the model.
 const LINES: [&str; 5] = ["!uptime", "/undo", "/keys y Enter", "/jobs read 1", "/plan"];
@@ -111,6 +112,20 @@ fn a_denied_call_of_the_user_names_its_command_and_its_origin() {
 }
 
 #[test]
+fn a_message_at_a_call_of_the_users_own_is_sent_to_the_model() {
+    let spec = SessionSpec { policy: PolicyOptions { approvals: 2, ..PolicyOptions::default() }, ..spec() };
+    let mut world = World::of(spec, AppOptions::default());
+    world.says("!touch x").is_read();
+    world.types("why does it need approval?");
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("Enter reject and send"), "{screen}");
+    world.press(KeyCode::Enter);
+    let is_begun = |event: &Event| matches!(event, Event::TurnStarted { prompt, .. } if prompt == "why does it need approval?");
+    assert!(world.log.iter().any(is_begun));
+    assert!(world.asked.is_some() && world.running.is_none());
+}
+
+#[test]
 fn the_failure_of_a_users_own_call_is_told_once() {
     let mut world = World::new();
     world.says("!false").ends(Outcome { exit_code: Some(1), ..Outcome::failed("") });
@@ -119,7 +134,7 @@ fn the_failure_of_a_users_own_call_is_told_once() {
     assert_eq!(told, ["✗ exit code 1, 0 ms"], "{screen}");
     // No card tells that an undo has nothing to do.
     world.says("/undo");
-    assert!(world.screen(100, 24).contains("✗ no file change to undo"), "{}", world.screen(100, 24));
+    assert!(world.screen(100, 24).contains("✗ nothing to undo"), "{}", world.screen(100, 24));
 }
 
 #[test]
@@ -147,11 +162,11 @@ fn the_time_of_a_command_goes_on_when_its_pause_is_canceled() {
 fn the_work_of_the_host_around_a_command_is_in_the_activity_line() {
     let mut world = in_review("make");
     world.press(KeyCode::Enter);
-    world.delta(Delta::Notice { text: "saving the state of files on web1…".to_owned() });
+    world.delta(Delta::Notice { text: "saving files for undo on web1…".to_owned() });
     let screen = world.screen(100, 24);
-    assert!(screen.contains("saving the state of files on web1 · 0 s"), "{screen}");
+    assert!(screen.contains("saving files for undo on web1 · 0 s"), "{screen}");
     world.prints("made\n");
-    assert!(!world.screen(100, 24).contains("saving the state"));
+    assert!(!world.screen(100, 24).contains("saving files"));
 }
 
 #[test]

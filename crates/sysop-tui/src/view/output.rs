@@ -49,7 +49,7 @@ pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, op
         .into_iter()
         .map(|row| row.with_prefix(bar.clone()))
         .collect();
-    out.extend(host_rows(outcome, columns, theme));
+    out.extend(host_rows(&ui_text::host_groups_beside_output(outcome), columns, theme));
     let full_output = outcome.artifact.as_ref().map(|_| format!("/output {} shows all", output.number));
     let notes: Vec<String> = output_and_undo_note(outcome).1.into_iter().chain(full_output).collect();
     let notes = (!notes.is_empty()).then(|| notes.join(" · "));

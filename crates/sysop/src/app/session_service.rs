@@ -1,6 +1,6 @@
 //! Session service for the front ends of this process.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use sysop_provider::ToolCalling;
 
 use super::{Services, ToolLocation};
 use crate::local_model::LocalModels;
-use crate::select_model;
+use crate::select_model::{self, OllamaServer};
 use crate::sessions::{self, DisplayOptions, ExportFormat, SESSIONS_MAX, resolve_id};
 use crate::settings::HostChoice;
 use crate::tool_calling_file::ToolCallingFile;
@@ -34,6 +34,8 @@ const COMMIT_CHARS: usize = 8;
 /// Maximum number of bytes to read from a Git file.
 const GIT_FILE_BYTES_MAX: u64 = 4096;
 const COMPLETION_ENTRIES_MAX: usize = 65_536;
+/// Maximum number of exports of a session under its default name in one directory.
+const EXPORTS_MAX: u32 = 1000;
 
 #[async_trait]
 impl SessionService for Services {
@@ -67,16 +69,16 @@ impl SessionService for Services {
 
     async fn models(&self) -> Vec<ModelRef> {
         let mut models = vec![self.model.clone()];
-        let address = select_model::ollama_address(&self.settings);
+        let ollama = OllamaServer::new(&self.settings);
         // Blocks for a short timeout.
-        let installed = tokio::task::spawn_blocking(move || select_model::installed_models(&address)).await;
-        let installed = installed.ok().flatten().unwrap_or_default();
-        let known = installed.into_iter().map(|name| ModelRef::new("ollama", name));
+        let installed = tokio::task::spawn_blocking(move || ollama.models().to_vec());
+        let offered = crate::model_lists::offered(&self.settings, &self.machines);
+        let (installed, offered) = futures::join!(installed, offered);
+        let known = installed.unwrap_or_default().into_iter().map(|name| ModelRef::new("ollama", name));
         let local = LocalModels::new(&self.settings);
         let local = local
             .installed()
             .map(|model| ModelRef::new(sysop_core::model_provider::LOCAL.name, model.name.clone()));
-        let offered = crate::model_lists::offered(&self.settings, &self.machines).await;
         let known = known.chain(select_model::models_with_keys(&self.settings));
         for model in known.chain(local).chain(offered) {
             if !models.contains(&model) {
@@ -204,26 +206,22 @@ impl SessionService for Services {
     }
 
     async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {
-        let name = match file {
-            Some(file) => PathBuf::from(file),
-            None => PathBuf::from(format!("sysop-{session}.md")),
-        };
-        let path = match name.strip_prefix("~") {
+        let path = file.map(|file| match Path::new(file).strip_prefix("~") {
             Ok(rest) => self.settings.folders.home.join(rest),
-            Err(_) => std::env::current_dir().unwrap_or_default().join(&name),
-        };
+            Err(_) => std::env::current_dir().unwrap_or_default().join(file),
+        });
         let view =
             DisplayOptions { now: system_clock().now(), zone: jiff::tz::TimeZone::system(), width: None };
         let mut text = Vec::new();
         let id = session.as_str();
         let read = sessions::export(self.store.as_ref(), id, ExportFormat::Markdown, &view, &mut text).await;
         read.map_err(|error| error.to_string())?;
-        let shown = path.display().to_string();
-        let written = tokio::task::spawn_blocking(move || write_new(&path, &text)).await;
-        match written.map_err(std::io::Error::other).flatten() {
-            Ok(()) => Ok(format!("session written to {shown}")),
-            Err(error) => Err(format!("cannot write {shown} ({error})")),
-        }
+        let stem = format!("sysop-{session}");
+        let writing = tokio::task::spawn_blocking(move || match path {
+            Some(path) => write_export(&path, &text),
+            None => write_free_export(&std::env::current_dir().unwrap_or_default(), &stem, &text),
+        });
+        writing.await.map_err(|error| error.to_string())?
     }
 
     async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
@@ -297,6 +295,26 @@ fn read_start(path: &Path) -> Option<String> {
     Some(text)
 }
 
+/// Writes an export into a new file. Returns a sentence that names the file, or says why it was not written.
+fn write_export(path: &Path, text: &[u8]) -> Result<String, String> {
+    let shown = path.display();
+    match write_new(path, text) {
+        Ok(()) => Ok(format!("session written to {shown}")),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(format!("{shown} already exists; choose another name"))
+        }
+        Err(error) => Err(format!("cannot write {shown} ({error})")),
+    }
+}
+
+/// Like [`write_export`], for the first of the files `STEM.md`, `STEM-2.md`, … that does not exist.
+fn write_free_export(folder: &Path, stem: &str, text: &[u8]) -> Result<String, String> {
+    let more = (2..=EXPORTS_MAX).map(|number| format!("{stem}-{number}.md"));
+    let mut paths = std::iter::once(format!("{stem}.md")).chain(more).map(|name| folder.join(name));
+    let free = paths.find(|path| path.symlink_metadata().is_err());
+    write_export(&free.unwrap_or_else(|| folder.join(format!("{stem}.md"))), text)
+}
+
 /// Creates a file that only its owner can read. Fails if the file already exists.
 fn write_new(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -342,6 +360,21 @@ mod tests {
         assert_eq!(git_branch(&inner).as_deref(), Some("feature/disk"));
         assert_eq!(git_branch(&root.path().join("other")).as_deref(), Some("01234567"));
         assert_eq!(git_branch(root.path()), None);
+    }
+
+    #[test]
+    fn an_export_replaces_no_file_and_its_default_name_gets_a_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for (text, name) in [("1", "sysop-s.md"), ("2", "sysop-s-2.md"), ("3", "sysop-s-3.md")] {
+            let written = write_free_export(folder.path(), "sysop-s", text.as_bytes());
+            assert_eq!(written, Ok(format!("session written to {}", at(name).display())));
+            assert_eq!(std::fs::read_to_string(at(name)).unwrap(), text);
+        }
+        let again = write_export(&at("sysop-s.md"), b"4");
+        let why = format!("{} already exists; choose another name", at("sysop-s.md").display());
+        assert_eq!(again, Err(why));
+        assert_eq!(std::fs::read_to_string(at("sysop-s.md")).unwrap(), "1");
     }
 
     #[test]

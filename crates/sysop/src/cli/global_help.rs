@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 /// Flags that apply to every command.
 const EVERYWHERE: [&str; 4] = ["config", "verbose", "quiet", "no_color"];
@@ -61,15 +61,9 @@ const OF_WORKSPACE: [&str; 2] = ["root", "trust"];
 pub(super) fn hide_inapplicable(whole: Command) -> Command {
     let flags: Vec<_> = whole.get_arguments().filter(|flag| flag.is_global_set()).cloned().collect();
     whole.mut_subcommands(|command| {
-        let Some((_, applicable)) = APPLICABLE.iter().find(|(name, _)| *name == command.get_name()) else {
-            return command;
-        };
-        let mut without_effect = WITHOUT_EFFECT.iter().filter(|(name, _)| *name == command.get_name());
-        let without_effect = without_effect.next().map_or(&[][..], |(_, ids)| *ids);
-        let applies =
-            |id: &str| EVERYWHERE.contains(&id) && !without_effect.contains(&id) || applicable.contains(&id);
+        let name = command.get_name().to_owned();
         // clap adds a global flag to each command that has no flag with its id.
-        let others = flags.iter().filter(|flag| !applies(flag.get_id().as_str()));
+        let others = flags.iter().filter(|flag| !applies_in_help(&name, flag.get_id().as_str()));
         let command = command.args(others.map(|flag| flag.clone().hide(true)));
         let inner = OF_SUBCOMMANDS.iter().filter(|(of, ..)| *of == command.get_name());
         let inner: Vec<_> = inner.collect();
@@ -78,6 +72,54 @@ pub(super) fn hide_inapplicable(whole: Command) -> Command {
             command.mut_subcommand(name, |inner| inner.args(shown))
         })
     })
+}
+
+/// Returns the command line without the global flags that do not apply to a command, for completions. Unlike a hidden
+/// flag, such a flag is no candidate even if it is the only one that fits.
+pub(crate) fn without_inapplicable(whole: Command) -> Command {
+    let flags: Vec<_> = whole.get_arguments().filter(|flag| flag.is_global_set()).cloned().collect();
+    let is_accepted = |flag: &&Arg| OF_WORKSPACE.contains(&flag.get_id().as_str());
+    let accepted: Vec<_> = flags.iter().filter(is_accepted).map(|flag| flag.clone().hide(true)).collect();
+    let local = whole.mut_args(|flag| if flag.is_global_set() { flag.global(false) } else { flag });
+    local.mut_subcommands(|command| {
+        let name = command.get_name().to_owned();
+        let shown = |id: &str| applies_in_help(&name, id);
+        let command = with_flags(command, &flags, shown);
+        let command = with_flags(command, &accepted, |_| true);
+        let inner = OF_SUBCOMMANDS.iter().filter(|(of, ..)| *of == name);
+        inner.fold(command, |command, (_, inner, ids)| {
+            command.mut_subcommand(inner, |inner| with_flags(inner, &flags, |id| ids.contains(&id)))
+        })
+    })
+}
+
+/// Adds the flags that are `wanted` and that the command does not define itself.
+fn with_flags(command: Command, flags: &[Arg], wanted: impl Fn(&str) -> bool) -> Command {
+    let own: Vec<_> = command.get_arguments().map(|argument| argument.get_id().clone()).collect();
+    let added = flags.iter().filter(|flag| wanted(flag.get_id().as_str()) && !own.contains(flag.get_id()));
+    command.args(added.cloned())
+}
+
+/// Returns true if the help of a command shows the global flag.
+fn applies_in_help(command: &str, flag: &str) -> bool {
+    let listed = |table: &[(&str, &[&str])]| {
+        table.iter().find(|(name, _)| *name == command).map(|(_, ids)| ids.contains(&flag))
+    };
+    match listed(&APPLICABLE) {
+        None | Some(true) => true,
+        Some(false) => EVERYWHERE.contains(&flag) && listed(&WITHOUT_EFFECT) != Some(true),
+    }
+}
+
+/// Returns the command that the user named. Its errors have its own usage.
+pub(super) fn named_command<'a>(command: &'a mut Command, matches: &ArgMatches) -> &'a mut Command {
+    match matches.subcommand() {
+        Some((name, inner)) if command.find_subcommand(name).is_some() => {
+            let named = command.find_subcommand_mut(name).expect("it was just found");
+            named_command(named, inner)
+        }
+        Some(_) | None => command,
+    }
 }
 
 /// Returns an error if a global flag was given after the command's name that does not change what the command does.
@@ -209,6 +251,8 @@ mod tests {
         ] {
             let error = error(line).unwrap_or_else(|| panic!("{line:?} is accepted"));
             assert!(error.contains(told), "{line:?}: {error}");
+            let path = told.split('`').nth(1).expect("it names the command");
+            assert!(error.contains(&format!("Usage: {path} ")), "{line:?}: {error}");
         }
     }
 

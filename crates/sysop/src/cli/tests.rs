@@ -244,9 +244,9 @@ fn usage_errors_name_the_argument() {
     assert!(complaint(&["exec"]).contains("<TASK>"));
     assert!(complaint(&["exec", "  "]).contains("the task is empty"));
     for (flag, value, why) in [
-        ("--max-minutes", "x", "not a number of minutes"),
-        ("--max-minutes", "0", "not a number of minutes from 1 to 10080"),
-        ("--limit", "1.5", "not a number of sessions"),
+        ("--max-minutes", "x", "expected a number of minutes"),
+        ("--max-minutes", "0", "expected a number of minutes from 1 to 10080"),
+        ("--limit", "1.5", "expected a number of sessions"),
     ] {
         let told = complaint(&["sessions", "list", flag, value]);
         assert!(told.contains(why) && !told.contains("invalid digit"), "{told}");

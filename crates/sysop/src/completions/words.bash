@@ -17,17 +17,17 @@ _sysop() {
         fi
     done
     local typed=${joined[last]}
-    # Readline completes a word with `@` as the name of a host in /etc/hosts, and would append to it.
-    if [[ $typed == *@* ]]; then
-        COMPREPLY=()
-        return
-    fi
     local COMP_CWORD=$last
     local -a COMP_WORDS=("${joined[@]}")
     _clap_complete_sysop "$1" "$typed" "$3"
     local kept= breaks=${COMP_WORDBREAKS//[^:=]/}
     if [[ -n $breaks ]]; then
         kept=${typed%"${typed##*[$breaks]}"}
+    fi
+    # Readline breaks a word before `@`, not behind it.
+    local rest=${typed#"$kept"}
+    if [[ $COMP_WORDBREAKS == *@* && $rest == *@* ]]; then
+        kept+=${rest%"@${rest##*@}"}
     fi
     for i in "${!COMPREPLY[@]}"; do
         COMPREPLY[i]=${COMPREPLY[i]#"$kept"}

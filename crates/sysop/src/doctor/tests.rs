@@ -8,7 +8,7 @@ use super::{DoctorProbe, data_hint, examine, fit, unusable};
 use crate::config::tests::World;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::GlobalFlags;
-use crate::select_model::select_model;
+use crate::select_model::{OllamaAnswer, OllamaServer, select_model};
 use crate::settings::{ColorMode, ProviderSettings, Settings, SshTarget};
 
 struct FakeDoctorProbe {
@@ -43,7 +43,8 @@ fn settings(world: &World, environment: &[(&str, &str)]) -> Settings {
 }
 
 async fn report(settings: &Settings, probe: &FakeDoctorProbe) -> (String, Exit) {
-    examine(settings, select_model(settings, |_| None), probe).await
+    let absent = OllamaServer::answering(settings, OllamaAnswer::Absent);
+    examine(settings, select_model(settings, &absent), probe).await
 }
 
 #[test]
@@ -75,7 +76,7 @@ async fn mistakes_in_the_config_are_problems_or_at_least_mentioned() {
     };
     let (text, exit) = report_on("aprove = 'ask'\n").await;
     assert_eq!(exit, Exit::Done, "{text}");
-    assert!(text.ends_with("Tasks can run, but the config has mistakes: see its 1 note above.\n"), "{text}");
+    assert!(text.ends_with("Tasks can run. 1 note about the config above.\n"), "{text}");
     for denying in [
         "[[policy.rules]]\naction = 'deny'\nmatch = { progam = 'touch' }\n",
         "deny = ['(']\n",
@@ -153,11 +154,43 @@ async fn a_missing_model_is_reported() {
     let (text, exit) = report(&settings(&world, &gemini), &well()).await;
     assert_eq!(exit, Exit::Done, "a server may know more names than it lists");
     assert!(text.contains("note  model     gemini does not list the model new"), "{text}");
-    let own_server = [("LLM_BASE_URL", "http://127.0.0.1:9/v1")];
+    let own_server = [("LLM_BASE_URL", "http://127.0.0.1:9/v1"), ("LLM_DEFAULT_MODEL", "qwen")];
     let (text, exit) = report(&settings(&world, &own_server), &well()).await;
     assert_eq!(exit, Exit::Done, "a server with a single model may accept any name: {text}");
-    assert!(text.contains("note  model     openai does not list the model default"), "{text}");
+    assert!(text.contains("note  model     openai does not list the model qwen"), "{text}");
     assert!(text.contains("-> if it does not answer: sysop config set model openai/phi3:latest"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_without_a_model_name_is_noted() {
+    let (world, environment) = (World::new(), [("LLM_BASE_URL", "http://127.0.0.1:9/v1")]);
+    for (models, hint) in [
+        (vec!["phi3".to_owned()], "sysop config set model openai/phi3\n"),
+        (Vec::new(), "set LLM_DEFAULT_MODEL\n"),
+    ] {
+        let (text, exit) =
+            report(&settings(&world, &environment), &FakeDoctorProbe { models: Ok(models), ..well() }).await;
+        assert_eq!(exit, Exit::Done, "a server with a single model may accept any name: {text}");
+        let note = "note  model     no model name: vLLM, and servers with several models, need one\n";
+        assert!(text.contains(&format!("{note}                -> {hint}")), "{text}");
+    }
+    let default = FakeDoctorProbe { models: Ok(vec!["default".to_owned()]), ..well() };
+    assert!(!report(&settings(&world, &environment), &default).await.0.contains("no model name"));
+}
+
+#[tokio::test]
+async fn a_problem_names_its_provider_once() {
+    let world = World::new();
+    let gemini = settings(&world, &[("SYSOP_MODEL", "gemini/new"), ("GEMINI_API_KEY", "k")]);
+    for (problem, line) in [
+        ("cannot connect to gemini at https://g (refused); retry", "cannot connect to gemini at https://g"),
+        ("gemini returned 401: bad key; check it", "gemini returned 401: bad key"),
+        ("no key; set it", "gemini: no key"),
+    ] {
+        let probe = FakeDoctorProbe { models: Err(problem.to_owned()), ..well() };
+        let (text, _) = report(&gemini, &probe).await;
+        assert!(text.contains(&format!("FAIL  provider  {line}")), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
 }
 
 fn ask_url(prompter: &mut Prompter<'_>) -> Result<String> {
-    prompter.ask_until("Base URL, such as http://127.0.0.1:8000/v1: ", url_problem)
+    prompter.ask_until("Base URL, such as http://127.0.0.1:8000/v1 [q quits]: ", url_problem)
 }
 
 /// Returns what is wrong with the address of a server, or `None` if it is an HTTP URL.
@@ -200,9 +200,9 @@ fn choose_place(
             // A server of one's own gets a key only if the config says so.
             of_variable(variable.to_owned(), !is_own_server)
         }
-        "2" => of_variable(prompter.ask_until("Name of the variable: ", variable_problem)?, false),
+        "2" => of_variable(prompter.ask_until("Name of the variable [q quits]: ", variable_problem)?, false),
         "3" => {
-            let key = prompter.secret("API key (not shown): ")?;
+            let key = prompter.secret("API key (not shown) [q quits]: ")?;
             let change = Some((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
             let source = Some("as pasted".to_owned());
             ChosenKey { change, key: Some(SecretString::from(key)), source, file: Some(file) }
@@ -259,7 +259,10 @@ fn choose_model(
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         prompter.say(&format!("The server answers. It offers {shown}{more}."))?;
     }
-    let question = default.map_or_else(|| "Model: ".to_owned(), |default| format!("Model [{default}]: "));
+    let question = default.map_or_else(
+        || "Model [q quits]: ".to_owned(),
+        |default| format!("Model [Enter for {default}, q quits]: "),
+    );
     let name = prompter.ask(&question)?;
     let name = if name.is_empty() { default.unwrap_or_default().to_owned() } else { name };
     if name.is_empty() {

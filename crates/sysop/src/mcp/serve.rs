@@ -25,10 +25,11 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{LocalSessions, Services, Storage};
 use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
+use crate::origin;
+use crate::select_model::{self, OllamaServer};
 use crate::serve_options::ServeOptions;
 use crate::settings::Settings;
 use crate::token_file::TokenFile;
-use crate::{origin, select_model};
 
 /// Part of the reply if nobody could approve a call.
 const HINT: &str = "This client cannot ask its user, and nobody is attached. Tell the user: start `sysop mcp serve` with \
@@ -52,7 +53,7 @@ pub(super) async fn run(settings: Settings, attachable: bool) -> Result<Exit> {
     settings.require_runnable()?;
     let mut stops = exec::signals().context("cannot listen for signals")?;
     crate::known_host::check(&settings).await?;
-    let model = select_model::select_model(&settings, select_model::installed_models).ok();
+    let model = select_model::select_model(&settings, &OllamaServer::new(&settings)).ok();
     let has_model = model.is_some();
     let model = model.map_or_else(|| ModelRef::new(DEMO, DEMO), |choice| choice.model);
     let storage = Storage::open(&settings).await?;

@@ -2,9 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::time::Duration;
+
 use sysop_core::ui_text::split_hint;
 
-use super::{ModelChoice, NoModelFound, installed_models, require_key, select_model};
+use super::ollama::CHOSEN_TIME_MAX;
+use super::{ModelChoice, OllamaAnswer, OllamaServer, require_key, select_model};
 use crate::config::tests::World;
 use crate::exit::Exit;
 use crate::global_flags::GlobalFlags;
@@ -17,10 +20,20 @@ fn settings(environment: &[(&str, &str)]) -> Settings {
         .unwrap()
 }
 
+fn absent(settings: &Settings) -> OllamaServer {
+    OllamaServer::answering(settings, OllamaAnswer::Absent)
+}
+
+fn with_models(settings: &Settings, names: &[&str]) -> OllamaServer {
+    let names = names.iter().map(|&name| name.to_owned()).collect();
+    OllamaServer::answering(settings, OllamaAnswer::Models(names))
+}
+
 fn picked(environment: &[(&str, &str)]) -> (String, String) {
-    let not_asked =
-        |_: &str| -> Option<Vec<String>> { panic!("Ollama is asked only if nothing else matched") };
-    let ModelChoice { model, reason } = select_model(&settings(environment), not_asked).unwrap();
+    let settings = settings(environment);
+    let ollama = OllamaServer::new(&settings);
+    let ModelChoice { model, reason } = select_model(&settings, &ollama).unwrap();
+    assert!(!ollama.is_asked(), "Ollama is asked only if nothing else matched");
     (model.to_string(), reason)
 }
 
@@ -32,7 +45,7 @@ fn pair(model: &str, reason: &str) -> (String, String) {
 fn a_model_without_its_key_is_a_usage_error() {
     let check = |environment: &[(&str, &str)]| {
         let settings = settings(environment);
-        let pick = select_model(&settings, |_| None).unwrap();
+        let pick = select_model(&settings, &absent(&settings)).unwrap();
         require_key(&settings, &pick)
     };
     for (model, variable) in [
@@ -60,7 +73,7 @@ fn the_hint_names_the_variable_that_counts() {
         let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
         let environment = environment.iter().copied().collect();
         let settings = Settings::from_parts(&flags, environment, world.folders(), ColorMode::Off).unwrap();
-        let pick = select_model(&settings, |_| None).unwrap();
+        let pick = select_model(&settings, &absent(&settings)).unwrap();
         require_key(&settings, &pick).unwrap_err().message
     };
     let vendor = [("SYSOP_MODEL", "openai/x"), ("LLM_BASE_URL", "https://api.openai.com/v1")];
@@ -114,31 +127,45 @@ fn an_invalid_address_leads_to_no_other_provider() {
 #[test]
 fn credentials_in_an_address_are_hidden() {
     let settings = settings(&[("OLLAMA_HOST", "http://me:pass@box:1234")]);
-    let reason = select_model(&settings, |_| Some(vec!["phi3".to_owned()])).unwrap().reason;
+    let reason = select_model(&settings, &with_models(&settings, &["phi3"])).unwrap().reason;
     assert_eq!(reason, "found in Ollama at http://[set]@box:1234");
-    assert!(!select_model(&settings, |_| None).unwrap_err().to_string().contains("pass"));
+    assert!(!select_model(&settings, &absent(&settings)).unwrap_err().to_string().contains("pass"));
 }
 
 #[test]
 fn ollama_is_the_last_resort() {
     let settings = settings(&[("OLLAMA_HOST", "box:1234"), ("OPENAI_API_KEY", "")]);
-    let found = select_model(&settings, |address| {
-        assert_eq!(address, "http://box:1234");
-        Some(vec!["phi3:latest".to_owned(), "llama3:8b".to_owned()])
-    });
-    assert_eq!(found.unwrap().model.to_string(), "ollama/phi3:latest");
+    let ollama = with_models(&settings, &["phi3:latest", "llama3:8b"]);
+    let found = select_model(&settings, &ollama).unwrap();
+    assert_eq!(found.model.to_string(), "ollama/phi3:latest");
+    assert_eq!(found.reason, "found in Ollama at http://box:1234");
 }
 
 #[test]
 fn without_a_model_the_error_has_a_hint() {
-    for nothing in [None, Some(Vec::new())] {
-        let NoModelFound { ollama } = select_model(&settings(&[]), |_| nothing.clone()).unwrap_err();
-        let text = NoModelFound { ollama }.to_string();
+    let settings = settings(&[]);
+    for nothing in [absent(&settings), with_models(&settings, &[])] {
+        let text = select_model(&settings, &nothing).unwrap_err().to_string();
         let (failure, hint) = split_hint(&text);
-        assert!(failure.contains("http://127.0.0.1:11434"), "{text}");
+        assert_eq!(failure, "no model configured, and no Ollama with a model at http://127.0.0.1:11434");
         let hint = hint.unwrap();
         assert!(hint.contains("ANTHROPIC_API_KEY") && hint.contains("sysop --model demo"), "{text}");
     }
+}
+
+#[test]
+fn an_ollama_that_is_too_slow_is_not_called_absent() {
+    for (environment, time, phrase) in [
+        (&[][..], 300, "Ollama at http://127.0.0.1:11434 did not answer within 300 ms"),
+        (&[("OLLAMA_HOST", "box")], 3_000, "Ollama at http://box:11434 did not answer within 3 s"),
+    ] {
+        let settings = settings(environment);
+        let slow = OllamaServer::answering(&settings, OllamaAnswer::TimedOut);
+        assert_eq!(slow.time_max(), Duration::from_millis(time), "{phrase}");
+        let text = select_model(&settings, &slow).unwrap_err().to_string();
+        assert_eq!(split_hint(&text).0, format!("no model configured, and {phrase}"));
+    }
+    assert_eq!(OllamaServer::new(&settings(&[])).with_patience().time_max(), CHOSEN_TIME_MAX);
 }
 
 /// Answers one request with these bytes and returns the request.
@@ -167,8 +194,10 @@ fn the_models_of_an_ollama_are_listed() {
          {\"name\":\"bge\",\"capabilities\":[\"embedding\"]},\
          {\"name\":\"qwen3:8b\",\"capabilities\":[\"completion\",\"tools\"]},{\"name\":\"phi3:latest\"}]}",
     );
-    assert_eq!(installed_models(&address), Some(vec!["qwen3:8b".to_owned(), "phi3:latest".to_owned()]));
+    let ollama = OllamaServer::at(&address);
+    assert_eq!(ollama.models(), ["qwen3:8b", "phi3:latest"]);
     assert!(served.join().unwrap().starts_with("GET /ollama/api/tags HTTP/1.0\r\nHost: 127.0.0.1:"));
+    assert_eq!(ollama.models(), ["qwen3:8b", "phi3:latest"], "it is asked once");
 }
 
 #[test]
@@ -176,18 +205,29 @@ fn a_server_that_is_not_ollama_has_no_models() {
     for answer in ["HTTP/1.1 404 Not Found\r\n\r\n{}", "HTTP/1.1 200 OK\r\n\r\n<html>", "HTTP/1.1 200 OK", ""]
     {
         let (address, served) = answering(answer);
-        assert_eq!(installed_models(&address), None, "{answer:?}");
+        assert_eq!(*OllamaServer::at(&address).answer(), OllamaAnswer::Absent, "{answer:?}");
         served.join().unwrap();
     }
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_eq!(installed_models(&format!("http://{free}")), None);
-    assert_eq!(installed_models("https://127.0.0.1"), None);
+    assert_eq!(*OllamaServer::at(&format!("http://{free}")).answer(), OllamaAnswer::Absent);
+    assert_eq!(*OllamaServer::at("https://127.0.0.1").answer(), OllamaAnswer::Absent);
 }
 
 #[test]
 fn a_silent_ollama_is_skipped() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let started = std::time::Instant::now();
-    assert_eq!(installed_models(&format!("http://{}", silent.local_addr().unwrap())), None);
-    assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
+    let server = OllamaServer::at(&format!("http://{}", silent.local_addr().unwrap()));
+    assert_eq!(*server.within(Duration::from_millis(20)).answer(), OllamaAnswer::TimedOut);
+}
+
+#[test]
+fn only_an_address_of_this_machine_counts_as_such() {
+    for address in ["http://127.0.0.1:11434", "http://localhost:1", "http://[::1]:11434", "http://127.9.9.9"]
+    {
+        assert!(OllamaServer::at(address).is_on_this_machine(), "{address}");
+    }
+    for address in ["http://box:11434", "http://10.0.0.5:11434", "https://localhost.example.org", "nonsense"]
+    {
+        assert!(!OllamaServer::at(address).is_on_this_machine(), "{address}");
+    }
 }

@@ -16,6 +16,14 @@ use sysop_driver::port::Store;
 
 use super::{SessionsError, each_event};
 
+/// Fact about an undo whose plan was shown without asking whether to run it.
+pub(super) const PLAN_ONLY: &str = "only its plan was shown";
+
+/// Returns true if a call that has not started is an undo whose turn ended at its approval, as for `sysop undo --plan`.
+pub(super) fn is_undo_plan(tool: &str, status: Option<Status>) -> bool {
+    tool == UNDO_TOOL && status == Some(Status::Cancelled)
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionRecord {
     pub(crate) spec: Option<Arc<SessionSpec>>,

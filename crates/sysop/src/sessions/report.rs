@@ -20,9 +20,11 @@ use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
 use sysop_core::text::{neutralize, neutralize_line};
 use sysop_core::transcript::LOCAL_FRONT_ENDS;
 use sysop_core::ui_text::{duration, host_groups, origin_phrase, place};
-use sysop_core::undo::{ChangeGroup, UNDO_TOOL, grouped};
+use sysop_core::undo::{ChangeGroup, grouped};
 
-use super::record::{RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord};
+use super::record::{
+    PLAN_ONLY, RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord, is_undo_plan,
+};
 
 /// Format of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -253,10 +255,10 @@ impl ReportedCall {
     fn new(call: &RecordedCall, undone: Option<Reversibility>, is_local: bool, zone: &TimeZone) -> Self {
         let origin = origin_phrase(call.origin, &call.call.name, call.asked_by.as_deref());
         let mut facts = vec![origin.unwrap_or_else(|| "proposed by the model".to_owned())];
-        let is_plan = call.call.name == UNDO_TOOL && call.status() == Some(Status::Cancelled);
         match (&call.outcome, &call.decision) {
-            // `sysop undo --plan` ends its turn at the approval.
-            _ if is_plan && !call.has_started => facts.push("only its plan was shown".to_owned()),
+            _ if !call.has_started && is_undo_plan(&call.call.name, call.status()) => {
+                facts.push(PLAN_ONLY.to_owned());
+            }
             (outcome, decision) => {
                 facts.extend(decision.as_ref().map(|decision| decision_words(decision, is_local)));
                 match outcome {

@@ -549,6 +549,70 @@ async fn typed_commands_and_undos_name_who_asked_for_them() {
 }
 
 #[tokio::test]
+async fn the_plan_of_an_undo_is_no_rejection() {
+    let undo = json!({"call": "direct_1", "records": [{"id": "db78", "rights": "own"}], "step": 1});
+    let asked = || Event::ApprovalAsked {
+        call: ToolCall {
+            id: CallId::new("c1"),
+            wire_id: None,
+            name: "undo".into(),
+            arguments: Arguments::Object(undo.as_object().unwrap().clone()),
+        },
+        command: "undo call 1".into(),
+        reason: String::new(),
+        risk: Risk::default(),
+        covers: Grant::Exact { command: "undo call 1".into() },
+        preview: Vec::new(),
+        guarded: None,
+        scope: None,
+        terms: Default::default(),
+    };
+    let rejected = |reason: &str, by: &str| Event::Decided {
+        call: CallId::new("c1"),
+        decision: Decision::Reject { reason: reason.into() },
+        by: by.into(),
+    };
+    let begins = |number| Event::TurnStarted {
+        turn: TurnId(number),
+        prompt: String::new(),
+        origin: Origin::User,
+        images: Vec::new(),
+        by: None,
+    };
+    let canceled = StopReason::Cancelled;
+    let events = vec![
+        opened("web1", "/srv"),
+        begins(1),
+        asked(),
+        rejected("the turn was stopped", "sysop"),
+        finished(Outcome::new(Status::Cancelled, "not run: the turn was stopped")),
+        Event::TurnEnded { turn: TurnId(1), reason: canceled, error: None, active_ms: 0 },
+        begins(2),
+        asked(),
+        rejected("not yet", "ada"),
+        finished(Outcome::new(Status::Rejected, "not run")),
+    ];
+    let store = MemoryStore::new();
+    keep(&store, "0198-one", 0, events).await;
+    let mut shown = Vec::new();
+    show(&store, "0198", &view(None), &mut shown).await.unwrap();
+    expect![[r#"
+        session 0198-one
+        1970-01-01 00:00 on web1, /srv
+
+        $ undo call 1
+          (requested by a user)
+        [only its plan was shown]
+
+        $ undo call 1
+        [rejected (not yet) by ada]
+          not run
+          [rejected]
+    "#]]
+    .assert_eq(&String::from_utf8(shown).unwrap());
+}
+
+#[tokio::test]
 async fn markdown_export_keeps_output_inside_its_fence() {
     let mut out = Vec::new();
     export(&a_day().await, "0198", ExportFormat::Markdown, &view(None), &mut out).await.unwrap();

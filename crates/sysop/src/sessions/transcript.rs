@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use sysop_core::event::{Decision, Event, PauseReason, StopReason};
+use sysop_core::event::{Decision, Event, Origin, PauseReason, StopReason};
 use sysop_core::id::CallId;
 use sysop_core::image::prompt_for_display;
 use sysop_core::message::{Arguments, ToolCall};
@@ -13,10 +13,11 @@ use sysop_core::transcript::{
     OutputReaders, Participants, change_sentence, event_notice, terminal_input_sentence,
 };
 use sysop_core::ui_text::{host_groups, origin_phrase};
-use sysop_core::undo::{changed_line, undo_summary};
+use sysop_core::undo::{UNDO_TOOL, changed_line, undo_summary};
 use sysop_driver::port::SessionSummary;
 
 use super::DisplayOptions;
+use super::record::{PLAN_ONLY, is_undo_plan};
 use super::table::{one_line, title};
 use crate::markdown::{escape, fence_for};
 
@@ -31,7 +32,7 @@ pub(super) enum TranscriptFormat {
 pub(super) struct TranscriptWriter {
     form: TranscriptFormat,
     /// Calls in the last reply that have not started. A call that never starts is shown when it ends.
-    waiting: HashMap<CallId, String>,
+    waiting: HashMap<CallId, WaitingCall>,
     /// The user who sent the call of the current turn to a server, if the turn has no prompt.
     asked_by: Option<String>,
     /// Call that has started but not ended.
@@ -42,6 +43,25 @@ pub(super) struct TranscriptWriter {
     participants: Participants,
     /// True if the newest call of the step was canceled.
     is_canceled: bool,
+}
+
+/// A call that has not started.
+#[derive(Debug)]
+struct WaitingCall {
+    tool: String,
+    text: String,
+    /// Note about the rejection of an undo, which is shown at its end unless only its plan was asked for.
+    rejection: Option<String>,
+}
+
+impl WaitingCall {
+    fn new(call: &ToolCall, text: String) -> Self {
+        Self { tool: call.name.clone(), text, rejection: None }
+    }
+
+    fn into_entry(self, by: Option<String>) -> TranscriptEntry {
+        TranscriptEntry::Call { text: self.text, by }
+    }
 }
 
 /// The part of an event that the transcript shows.
@@ -132,11 +152,18 @@ impl TranscriptWriter {
         self.running.take_if(|running| running == call);
         self.tool_calls += 1;
         self.is_canceled = outcome.status == Status::Cancelled;
+        let mut waiting = self.waiting.remove(call);
+        if let Some(undo) = waiting.take_if(|it| is_undo_plan(&it.tool, Some(outcome.status))) {
+            let by = origin_phrase(Origin::User, &undo.tool, self.asked_by.as_deref());
+            return vec![undo.into_entry(by), TranscriptEntry::Note(PLAN_ONLY.to_owned())];
+        }
+        let rejection = waiting.as_mut().and_then(|it| it.rejection.take()).map(TranscriptEntry::Note);
+        let unstarted = waiting.map(|it| it.into_entry(None)).into_iter().chain(rejection);
         let changed = changed_line(outcome, self.tool_calls).map(TranscriptEntry::Note);
         let groups = host_groups(&outcome.hosts).into_iter().map(|(text, _)| TranscriptEntry::Note(text));
         let result =
             TranscriptEntry::Result { output: outcome.output.clone(), note: outcome_summary(outcome) };
-        self.take_unstarted_call(call).into_iter().chain(groups).chain([result]).chain(changed).collect()
+        unstarted.chain(groups).chain([result]).chain(changed).collect()
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "other events are at most notes")]
@@ -158,25 +185,18 @@ impl TranscriptWriter {
             }
             Event::Replied { reply, .. } => {
                 self.is_canceled = false;
-                self.waiting = reply.calls.iter().map(|call| (call.id.clone(), call_summary(call))).collect();
+                let waiting = |call: &ToolCall| (call.id.clone(), WaitingCall::new(call, call_summary(call)));
+                self.waiting = reply.calls.iter().map(waiting).collect();
                 (!reply.text.is_empty())
                     .then(|| TranscriptEntry::Reply(reply.text.clone()))
                     .into_iter()
                     .collect()
             }
             Event::ApprovalAsked { call, command, .. } => {
-                self.waiting.insert(call.id.clone(), command.clone());
+                self.waiting.insert(call.id.clone(), WaitingCall::new(call, command.clone()));
                 Vec::new()
             }
-            Event::Decided { call, decision, by } => {
-                let rejected = matches!(decision, Decision::Reject { .. });
-                let call = if rejected { self.take_unstarted_call(call) } else { None };
-                // A single person allows without a note; among several, it matters who did.
-                let allowed = self.participants.are_several().then(|| "allowed".to_owned());
-                let words = decision_summary(decision).or(allowed);
-                let words = words.map(|words| TranscriptEntry::Note(format!("{words} by {by}")));
-                call.into_iter().chain(words).collect()
-            }
+            Event::Decided { call, decision, by } => self.decided_call(call, decision, by),
             Event::ToolStarted { call, origin } => {
                 self.waiting.remove(&call.id);
                 self.running = Some(call.id.clone());
@@ -192,8 +212,18 @@ impl TranscriptWriter {
         }
     }
 
-    fn take_unstarted_call(&mut self, call: &CallId) -> Option<TranscriptEntry> {
-        self.waiting.remove(call).map(|text| TranscriptEntry::Call { text, by: None })
+    fn decided_call(&mut self, call: &CallId, decision: &Decision, by: &str) -> Vec<TranscriptEntry> {
+        // A single person allows without a note; among several, it matters who did.
+        let allowed = self.participants.are_several().then(|| "allowed".to_owned());
+        let words = decision_summary(decision).or(allowed).map(|words| format!("{words} by {by}"));
+        let is_rejection = matches!(decision, Decision::Reject { .. });
+        if let Some(undo) = self.waiting.get_mut(call).filter(|it| is_rejection && it.tool == UNDO_TOOL) {
+            undo.rejection = words;
+            return Vec::new();
+        }
+        let waiting = if is_rejection { self.waiting.remove(call) } else { None };
+        let call = waiting.map(|it| it.into_entry(None));
+        call.into_iter().chain(words.map(TranscriptEntry::Note)).collect()
     }
 }
 

@@ -255,7 +255,7 @@ fn slash_commands_work() {
     talk.says("/undo");
     assert_eq!(world.read("notes.txt"), "precious\n");
     let again = talk.says("/undo");
-    assert!(again.contains("no file change to undo"), "{again}");
+    assert!(again.contains("nothing to undo"), "{again}");
     assert_eq!(world.read("notes.txt"), "precious\n");
 
     let asked = mock.requests().len();

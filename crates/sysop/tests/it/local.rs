@@ -263,6 +263,33 @@ fn declining_the_choice_of_the_first_start_is_no_bad_usage() {
 }
 
 #[test]
+fn a_start_asks_ollama_for_its_models_once() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let lists = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&lists);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap_or_default();
+            if request[..length].starts_with(b"GET /api/tags HTTP/1.0") {
+                counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            }
+            let models = r#"{"models":[{"name":"phi3:latest"}]}"#;
+            let _ = stream.write_all(&http("200 OK", "application/json", models));
+        }
+    });
+    at_a_terminal(async {
+        let world = World::new().variable("OLLAMA_HOST", &address);
+        let mut person = Person::sits_down(&world, &["chat"]);
+        person.sees("› ").await;
+        assert_eq!(lists.load(std::sync::atomic::Ordering::SeqCst), 1);
+        person.types("/quit\r").await;
+        assert_eq!(person.leaves().await.0, 0);
+    });
+}
+
+#[test]
 fn a_pasted_key_is_tried_and_goes_to_a_file_of_its_own() {
     let mock = Mock::start(&[("hi", vec![say("Hello.")])]);
     at_a_terminal(async {

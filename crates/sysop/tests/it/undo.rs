@@ -25,10 +25,17 @@ fn changed() -> (Mock, World, String, crate::Run) {
 fn a_step_is_planned_undone_and_redone() {
     let (_mock, world, id, ran) = changed();
     assert!(
-        ran.err.contains("changed: 2 files in ") && ran.err.contains("; undo: exact (/undo 1)"),
+        ran.err.contains("changed: 2 files in ") && ran.err.contains("; undo: exact (sysop undo "),
         "{ran:?}"
     );
+    let told =
+        ran.err.split("(sysop undo ").nth(1).and_then(|rest| rest.split(')').next()).expect("a command");
+    let [told_session, "1"] = told.split(' ').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert!(told_session.starts_with(&id), "{told} and {id}");
     let read = || std::fs::read_to_string(world.work().join("a")).unwrap();
+    let export = || world.finish(&["sessions", "export", &id]).out;
+    let before = export();
+    assert!(!before.is_empty());
 
     let plan = world.finish(&["undo", &id, "--plan"]);
     let latest = world.finish(&["undo", "--plan"]);
@@ -42,11 +49,15 @@ fn a_step_is_planned_undone_and_redone() {
     let unanswered = world.finish(&["undo", &id]);
     assert_eq!((unanswered.code, read().as_str()), (Some(3), "new\n"), "{unanswered:?}");
     assert!(unanswered.err.contains("`undo call 1` needs approval"), "{unanswered:?}");
+    let absent = world.finish(&["undo", &id, "9", "--yes"]);
+    let why = "error: there is no call 9\nhint: this session has 1 tool call\n";
+    assert_eq!((absent.code, absent.err.as_str()), (Some(1), why), "{absent:?}");
+    assert_eq!(export(), before, "a plan, and an undo that cannot run, are not logged");
 
     let undone = world.finish(&["undo", &id, "1", "--yes"]);
     assert_eq!((undone.code, read().as_str()), (Some(0), "old\n"), "{undone:?}");
     assert!(undone.err.contains("  changed: 2 files in "), "{undone:?}");
-    assert!(undone.err.contains("  OK, undone: ") && undone.err.contains("/a, "), "{undone:?}");
+    assert!(undone.err.contains("  undone: ") && undone.err.contains("/a, "), "{undone:?}");
     assert!(!world.has("made"), "{undone:?}");
     let shown = world.finish(&["sessions", "show", &id]);
     assert_eq!(world.finish(&["sessions", "show"]).out, shown.out);
@@ -146,7 +157,7 @@ fn in_the_home_directory_what_sysop_writes_is_no_change() {
     let ran = world.finish(&["exec", "-v", "--root", home, "--approve", "auto", TASK]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.err.matches("changed: ").count(), 1, "{ran:?}");
-    assert!(ran.err.contains("/made created; undo: partly (/undo 2)"), "{ran:?}");
+    assert!(ran.err.contains("/made created; undo: partly (sysop undo "), "{ran:?}");
     let listed = world.finish(&["sessions", "list"]).out;
     let id = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();
     let plan = world.finish(&["undo", id, "--plan"]);
@@ -162,7 +173,7 @@ fn a_file_that_a_script_of_the_user_makes_is_undone() {
     let mock = Mock::start(&[(TASK, vec![bash("sh mk.sh"), say("done")])]);
     let world = World::with_openai(&mock.url()).file("work/mk.sh", "echo hello >out.txt\n");
     let ran = world.finish(&["exec", "--approve", "auto", TASK]);
-    assert!(ran.err.contains("/out.txt created; undo: exact (/undo 1)"), "{ran:?}");
+    assert!(ran.err.contains("/out.txt created; undo: exact (sysop undo "), "{ran:?}");
     let listed = world.finish(&["sessions", "list"]).out;
     let id = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();
     let undone = world.finish(&["undo", id, "--yes"]);

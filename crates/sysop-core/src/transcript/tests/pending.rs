@@ -298,14 +298,14 @@ fn the_work_of_a_host_around_a_command_is_no_notice_and_ends_with_the_next_news(
         let transcript = live(&[begun.clone(), steps].concat());
         (transcript.host_work().map(str::to_owned), transcript.items().len() - items)
     };
-    let saving = || notice("saving the state of files on web1…");
-    assert_eq!(with(vec![saving()]), (Some("saving the state of files on web1".to_owned()), 0));
+    let saving = || notice("saving files for undo on web1…");
+    assert_eq!(with(vec![saving()]), (Some("saving files for undo on web1".to_owned()), 0));
     let of_host = notice("web1: comparing files on web1…");
     assert_eq!(with(vec![of_host]).0.as_deref(), Some("web1: comparing files on web1"));
     let output = Delta::Output { call: CallId::new("c1"), text: "x".to_owned() };
     assert_eq!(with(vec![saving(), Step::Delta(output)]), (None, 0));
     assert_eq!(with(vec![saving(), finished("c1", Outcome::ok("")).into()]), (None, 0));
-    for other in ["saving the state of filesystems…", "restoring files", "loading…"] {
+    for other in ["saving files for undoing…", "restoring files", "loading…"] {
         assert_eq!(with(vec![notice(other)]), (None, 1), "{other}");
     }
 }

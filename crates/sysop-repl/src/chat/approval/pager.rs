@@ -40,6 +40,10 @@ impl<'a> Pager<'a> {
         self.question.rows.len().div_ceil(self.rows_per_page).max(1)
     }
 
+    pub(super) fn has_pages(&self) -> bool {
+        self.pages() > 1
+    }
+
     /// Returns true if the question follows the page on the screen.
     pub(super) fn is_at_question(&self) -> bool {
         self.page + 1 >= self.pages()
@@ -96,7 +100,7 @@ impl<'a> Pager<'a> {
     }
 
     fn page_key(&self, typed: &QuestionInput) -> Option<PageKey> {
-        let has_pages = self.pages() > 1;
+        let has_pages = self.has_pages();
         let is_before_question = !self.is_at_question();
         match typed {
             QuestionInput::Page(key) => Some(*key).filter(|_| has_pages),

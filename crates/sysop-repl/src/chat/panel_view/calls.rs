@@ -7,6 +7,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::transcript::{Decider, ItemBody, ItemId, Proposal, ProposalState, Transcript};
+use sysop_core::ui_text;
 use sysop_core::undo::changed_line;
 use sysop_term::diff::FileEdit;
 use sysop_term::output::{end_rows, host_rows, shown_text, status_role};
@@ -123,7 +124,7 @@ impl PanelView {
             screen.last_row(None)?;
             screen.rows(&output.finish(Panel::new(screen.render_options()), rest.as_deref()))?;
         }
-        screen.rows(&host_rows(outcome, columns, THEME))?;
+        screen.rows(&host_rows(&ui_text::host_groups(&outcome.hosts), columns, THEME))?;
         if !streamed && worth_it && !shown_text(outcome).trim().is_empty() {
             let text = format!("{}\n", shown_text(outcome));
             let rows = self.output_of(call, transcript, screen)?.push_styled(&text, &outcome.styles);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sysop_core::event::{Decision, Event, Input};
+use sysop_core::event::{Decision, Event, Input, Origin};
 use sysop_core::id::CallId;
 use sysop_core::text::visible_text;
 use sysop_term::StyleRole;
@@ -115,6 +115,9 @@ impl Repl {
                     Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
                 };
             }
+            ApprovalOutcome::Reject(text) if !text.is_empty() && self.is_own(&call) => {
+                return self.replace_by_prompt(call, text).await;
+            }
             ApprovalOutcome::Reject(reason) => Decision::Reject { reason },
             ApprovalOutcome::StopTurn => Decision::Reject { reason: "stop".to_owned() },
             ApprovalOutcome::Interrupt => return self.handle_interrupt(),
@@ -122,5 +125,18 @@ impl Repl {
         };
         self.answered = Some(call.clone());
         self.send(Input::Decision { call, decision, by: BY.to_owned(), person: None })
+    }
+
+    /// Returns true if no model made the call.
+    fn is_own(&self, call: &CallId) -> bool {
+        self.transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
+    }
+
+    /// Rejects a call that no model made, and sends a prompt in its place: no model would get the reason.
+    async fn replace_by_prompt(&mut self, call: CallId, text: String) -> io::Result<()> {
+        self.answered = Some(call.clone());
+        let decision = Decision::Reject { reason: String::new() };
+        self.send(Input::Decision { call, decision, by: BY.to_owned(), person: None })?;
+        self.prompt(text).await
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use sysop_core::event::{ConfigChange, Input, Origin};
-use sysop_core::id::TurnId;
+use sysop_core::id::{SessionId, Timestamp, TurnId};
 use sysop_core::image::prompt_for_display;
 use sysop_core::model_provider::typed_model;
 use sysop_core::transcript::{ItemBody, ItemId};
@@ -19,10 +19,13 @@ use sysop_term::command::{JobsCommand, NO_TOOL_SERVERS, PermissionsCommand};
 use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
 use super::{AwaitedUpdate, Repl};
+use crate::chat::ReplLayout;
 use crate::render::words;
 
 /// Maximum number of past sessions to list.
 const SESSIONS_LISTED: usize = 15;
+/// Minimum number of columns for the titles of listed sessions; with fewer, their directories are left out.
+const TITLE_COLUMNS_MIN: usize = 30;
 /// Maximum width of a column that longer cells do not widen further.
 const CELL_COLUMNS_MAX: usize = 32;
 
@@ -32,6 +35,7 @@ impl Repl {
         let Some(input) = self.prompt_input(text).await? else { return Ok(()) };
         if let Input::Prompt { text, images, .. } = &input {
             self.view.own_prompt(&prompt_for_display(text, images));
+            self.unconfirmed = Some(text.clone());
         }
         self.send_and_expect(input, AwaitedUpdate::Turn)
     }
@@ -117,20 +121,11 @@ impl Repl {
             return self.note(if words.is_some() { "no session found" } else { "no past sessions" });
         }
         sessions.truncate(SESSIONS_LISTED);
-        let digits = sessions.len().to_string().len();
-        let columns = |it: &SessionSummary| {
-            let age = age(words::now().0.saturating_sub(it.changed.0));
-            [it.id.short().to_string(), age, ui_text::place(&it.host), it.root.clone()]
+        let columns = match self.context.form {
+            ReplLayout::Panels { .. } => self.screen.render_options().width.saturating_sub(1),
+            ReplLayout::Plain => usize::MAX,
         };
-        let rows = padded(sessions.iter().map(columns).collect());
-        let lines: Vec<String> = (1..)
-            .zip(sessions.iter().zip(rows))
-            .map(|(number, (it, row))| {
-                let excerpt = excerpts.get(&it.id).map(|text| format!("\n    {text}")).unwrap_or_default();
-                let title = it.title.replace('\n', " ");
-                format!("{number:>digits$}  {row}  {title}{excerpt}")
-            })
-            .collect();
+        let lines = session_lines(&sessions, &excerpts, words::now(), columns);
         self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
         self.listed = sessions.into_iter().map(|it| it.id).collect();
         self.note("open one with /resume and its number or ID; find one with /sessions WORDS")
@@ -258,6 +253,51 @@ impl Repl {
     }
 }
 
+/// Returns a numbered line for each session, at most `columns` wide, with an excerpt below it. Directories are left out
+/// if they would leave too little room for titles.
+fn session_lines(
+    sessions: &[SessionSummary],
+    excerpts: &HashMap<SessionId, String>,
+    now: Timestamp,
+    columns: usize,
+) -> Vec<String> {
+    let cells = |it: &SessionSummary| {
+        let age = age(now.0.saturating_sub(it.changed.0));
+        [it.id.short().to_owned(), age, ui_text::place(&it.host)]
+    };
+    let places = padded(sessions.iter().map(cells).collect());
+    let roots = padded(sessions.iter().map(|it| [it.root.clone()]).collect());
+    let widest = |rows: &[String]| rows.iter().map(|row| width(row)).max().unwrap_or(0);
+    let digits = sessions.len().to_string().len();
+    let before = digits + 2 + widest(&places) + 2;
+    let roots_width = widest(&roots) + 2;
+    let has_roots = before + roots_width + TITLE_COLUMNS_MIN <= columns;
+    let room = columns.saturating_sub(before + if has_roots { roots_width } else { 0 });
+    let rows = (1..).zip(sessions.iter().zip(places.iter().zip(&roots)));
+    rows.map(|(number, (it, (place, root)))| {
+        let root = if has_roots { format!("{root}  ") } else { String::new() };
+        let title = cut(&it.title.replace('\n', " "), room);
+        let excerpt = excerpts.get(&it.id).map(|text| format!("\n    {text}")).unwrap_or_default();
+        format!("{number:>digits$}  {place}  {root}{title}{excerpt}")
+    })
+    .collect()
+}
+
+/// Returns the beginning of a text that is wider than `columns`, with an ellipsis.
+fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for c in text.chars() {
+        if width(&short) + width(c.encode_utf8(&mut [0; 4])) >= columns {
+            break;
+        }
+        short.push(c);
+    }
+    format!("{}…", short.trim_end())
+}
+
 /// Returns rows whose columns are as wide as their widest cell, up to `CELL_COLUMNS_MAX`.
 fn padded<const N: usize>(rows: Vec<[String; N]>) -> Vec<String> {
     let mut widths = [0; N];
@@ -283,7 +323,35 @@ fn age(milliseconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::padded;
+    use std::collections::HashMap;
+
+    use sysop_core::id::{Seq, SessionId, Timestamp};
+    use sysop_driver::port::SessionSummary;
+    use sysop_term::cells::width;
+
+    use super::{padded, session_lines};
+
+    #[test]
+    fn a_narrow_list_of_sessions_omits_directories_and_cuts_titles() {
+        let session = |title: &str| SessionSummary {
+            id: SessionId::new("019d7a5e-0000-7000-8000-000000000000"),
+            title: title.to_owned(),
+            created: Timestamp(0),
+            changed: Timestamp(0),
+            last_seq: Seq(1),
+            host: "local".to_owned(),
+            root: "/srv/app/releases/current".to_owned(),
+            pinned: false,
+        };
+        let title = "find out why the disk of the database server is full";
+        let sessions = [session(title), session("short")];
+        let lines = |columns| session_lines(&sessions, &HashMap::new(), Timestamp(3_600_000), columns);
+        assert!(lines(120)[0].contains("/srv/app/releases/current  find out"), "{:?}", lines(120));
+        let narrow = lines(79);
+        assert!(!narrow[0].contains("/srv") && narrow[0].ends_with('…'), "{narrow:?}");
+        assert!(narrow[1].ends_with("  short") && narrow.iter().all(|line| width(line) <= 79), "{narrow:?}");
+        assert!(lines(usize::MAX)[0].ends_with(title));
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_content() {

@@ -56,6 +56,10 @@ impl Repl {
             self.screen.set_typed("")?;
             self.screen.set_owner(TerminalOwner::Output)?;
         }
+        if self.is_closed && self.is_on_terminal {
+            // What was typed for the session is not for the shell.
+            let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+        }
         self.screen.last_row(None)?;
         if self.transcript.turn().0 > 0 && (self.is_on_terminal || self.is_closed) {
             let id = self.session.id().short();

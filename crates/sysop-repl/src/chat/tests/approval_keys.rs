@@ -234,13 +234,34 @@ fn a_dangerous_command_needs_a_capital_y_and_enter() {
     }
     let (answer, drawn, _) = ask(&[(400, 'Y'), (401, '\n')]);
     assert_eq!(answer, ApprovalOutcome::Allow);
-    assert!(drawn.iter().any(|row| row.contains("Y then Enter yes")), "{drawn:?}");
+    assert!(drawn.iter().any(|row| row.contains("Y, Enter: run")), "{drawn:?}");
     let (answer, drawn, _) = ask(&[(400, 'Y'), (5000, '\n')]);
     assert_eq!(answer, ApprovalOutcome::Allow);
     assert!(drawn.iter().any(|row| row.contains("press Enter to run it")), "{drawn:?}");
     // However slowly a text is typed, its first letter does not run the command.
     assert_eq!(ask(&typing("You", 2000)).0, ApprovalOutcome::Reject("You know".into()));
     assert_eq!(ask(&[(400, 'Y'), (1000, '\u{1b}'), (1500, 's')]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn slowly_typed_feedback_keeps_its_first_letter() {
+    let rejected = |edited: &str| asked(&[(400, 'n')], vec![Some(edited.to_owned())]).0;
+    for (edited, told) in
+        [("o, use trash", "no, use trash"), ("ot that", "not that"), ("only b", "only b"), ("", "")]
+    {
+        assert_eq!(rejected(edited), ApprovalOutcome::Reject(told.to_owned()));
+    }
+    let (answer, drawn, _) = asked(&typing("al", 1500), vec![Some("also list it".to_owned())]);
+    assert_eq!(answer, ApprovalOutcome::Reject("also list it".to_owned()));
+    assert!(drawn.iter().any(|row| row.contains("[feedback for the model] \"al\"")), "{drawn:?}");
+}
+
+#[test]
+fn the_list_of_keys_has_those_of_pages_if_there_are_pages() {
+    let keys = [(400, '?'), (900, 's')];
+    let lists_space = |drawn: Vec<String>| drawn.iter().any(|row| row.contains("Space  Next page"));
+    assert!(lists_space(asked_with(&long(), &keys, vec![]).1));
+    assert!(!lists_space(asked(&keys, vec![]).1));
 }
 
 #[test]

@@ -165,6 +165,12 @@ async fn a_password_reaches_the_program_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_first_command_of_a_session_shows_its_effect_before_the_next_prompt() {
+    let (text, _) = plain_form("driven plain", "/model phi3\n/exit\n").await;
+    assert!(text.contains("You: /model phi3\n(model set to demo/phi3)\n\nYou: /exit\n"), "{text}");
+}
+
+#[tokio::test]
 async fn the_prompt_counts_down_the_bounds_of_auto_and_follows_the_mode() {
     let folder = tempfile::tempdir().unwrap();
     let mut person = Person::starts("driven", Some(&folder.path().join("history")));

@@ -274,6 +274,13 @@ async fn slash_commands_work_in_the_plain_layout() {
 }
 
 #[tokio::test]
+async fn a_message_at_an_own_undo_is_the_next_prompt() {
+    let (text, _) = plain("/undo 2\nn hello\n/undo 2\nn\n").await;
+    assert_eq!(text.matches("(rejected)").count(), 2, "{text}");
+    assert_eq!(text.matches("Agent: Hello **there**").count(), 1, "{text}");
+}
+
+#[tokio::test]
 async fn plain_rejections_say_why() {
     let (text, _) = plain("denied\nchanged\nmistaken\n").await;
     expect![[r#"
@@ -302,8 +309,7 @@ async fn a_session_that_another_process_changed_ends_with_the_command_that_reope
     let (text, code) = plain("taken\n").await;
     assert_eq!(code, 1, "{text}");
     assert_eq!(text.matches("changed by another process").count(), 1, "{text}");
-    let end =
-        "(session s-1 was changed by another process)\n(To resume this session: sysop chat --resume s-1)\n";
+    let end = "(error: session s-1 was changed by another process)\n(To resume this session: sysop chat --resume s-1)\n";
     assert!(text.ends_with(end), "{text}");
 }
 

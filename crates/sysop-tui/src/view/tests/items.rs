@@ -224,6 +224,44 @@ fn turn_endings_are_described() {
 }
 
 #[test]
+fn the_reason_why_a_host_was_not_reached_is_told_once() {
+    let host = |name: &str, group, unreachable: Option<&str>| HostOutcome {
+        host: name.into(),
+        status: if unreachable.is_some() { Status::Failed } else { Status::Ok },
+        exit_code: unreachable.is_none().then_some(0),
+        duration_ms: 200,
+        group,
+        unreachable: unreachable.map(str::to_owned),
+    };
+    let why = "cannot reach web2: connection refused";
+    let output =
+        format!("== web2 (1 host of 2): not run ==\n{why}\n== web1 (1 host of 2): exit code 0 ==\nup");
+    let mut outcome = Outcome::new(Status::Failed, output);
+    outcome.hosts = vec![host("web2", 1, Some(why)), host("web1", 2, None)];
+    let mut story = Story::new();
+    story.prompt("go").step();
+    story.ran(bash("a", "uptime"), outcome);
+    check(
+        &story,
+        60,
+        11,
+        expect![[r#"
+            ❯ go
+
+            $ uptime
+            │ == web2 (1 host of 2): not run ==
+            │ cannot reach web2: connection refused
+            │ == web1 (1 host of 2): exit code 0 ==
+            │ up
+            ✗ 1 host (web2): not run
+            ✓ 1 host (web1): exit 0, 200 ms
+            ✗ failed, 200 ms
+
+        "#]],
+    );
+}
+
+#[test]
 fn a_fleet_shows_odd_hosts_first() {
     let host = |name: &str, status, exit_code, group| HostOutcome {
         host: name.into(),

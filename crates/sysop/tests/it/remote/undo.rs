@@ -14,7 +14,7 @@ fn a_step_on_a_remote_host_is_undone_over_ssh() {
     fs::write(rig.there("b"), "gone\n").unwrap();
     let ran = rig.world.finish(&["exec", "-v", "--host", "far", "--approve", "auto", TASK]);
     assert_eq!((ran.code, rig.read_there("a").as_str()), (Some(0), "new\n"), "{ran:?}");
-    assert!(ran.err.contains("; undo: exact (/undo 1)"), "{ran:?}");
+    assert!(ran.err.contains("; undo: exact (sysop undo "), "{ran:?}");
     let listed = rig.world.finish(&["sessions", "list"]);
     let line = listed.out.lines().rfind(|line| line.contains(TASK)).unwrap_or_else(|| panic!("{listed:?}"));
     let id = line.split_whitespace().next().unwrap();

@@ -1,0 +1,121 @@
+//! Sessions that another process continues while they are idle here.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sysop_core::event::{ConfigChange, Delta, Event, Input, Update};
+use sysop_core::mode::Mode;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::Session;
+use sysop_driver::{Driver, Handle, Updates};
+
+use crate::driving::{create_lazy, ended, logged, next, until};
+use crate::world::{World, events};
+
+fn notices(updates: &[Update]) -> Vec<&str> {
+    let text = |update| match update {
+        &Update::Delta(Delta::Notice { ref text }) => Some(text.as_str()),
+        _ => None,
+    };
+    updates.iter().filter_map(text).collect()
+}
+
+async fn prompt(handle: &Handle, updates: &mut Updates, text: &str) -> Vec<Update> {
+    handle.send(Input::prompt(text)).expect("open");
+    let begun = |event: &Event| matches!(event, Event::TurnStarted { prompt, .. } if prompt == text);
+    let mut all = until(updates, begun).await;
+    all.extend(until(updates, ended).await);
+    all
+}
+
+/// Continues the session in another process, whose mode is `auto`.
+async fn continue_elsewhere(world: &Arc<World>, handle: &Handle, text: &str) {
+    let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is idle");
+    let change = ConfigChange::Approve(ApprovalMode::Auto);
+    other.send(Input::Configure { change }).expect("open");
+    let mut theirs = other.subscribe(other.last_seq());
+    prompt(&other, &mut theirs, text).await;
+}
+
+#[tokio::test]
+async fn an_idle_session_that_another_process_continued_is_reloaded() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    let mut seen = prompt(&handle, &mut updates, "first").await;
+    continue_elsewhere(&world, &handle, "second").await;
+    let rest = prompt(&handle, &mut updates, "third").await;
+    assert_eq!(notices(&rest), ["the session was continued in another process"]);
+    seen.extend(rest);
+    let log = world.disk.lock()[handle.id()].clone();
+    let seen: Vec<_> = logged(&seen).iter().map(|logged| (logged.seq, logged.event.clone())).collect();
+    let stored: Vec<_> = log.iter().map(|logged| (logged.seq, logged.event.clone())).collect();
+    assert_eq!(seen, stored, "each event is published once, in order");
+    let session = Session::replay(events(&log)).expect("the log is valid");
+    assert_eq!(session.spec().approve, ApprovalMode::Ask, "this process keeps its settings");
+    assert_eq!(handle.last_error(), None);
+    assert_eq!(world.claims(), 0);
+}
+
+#[tokio::test]
+async fn a_setting_changed_after_another_process_has_continued_the_session_takes_effect() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    continue_elsewhere(&world, &handle, "second").await;
+    handle.send(Input::Configure { change: ConfigChange::Mode(Mode::Chat) }).expect("open");
+    let to_chat =
+        |event: &Event| matches!(event, Event::Configured { change: ConfigChange::Mode(Mode::Chat), .. });
+    until(&mut updates, to_chat).await;
+    prompt(&handle, &mut updates, "third").await;
+    let session = Session::replay(events(&world.disk.lock()[handle.id()])).expect("the log is valid");
+    assert_eq!((session.mode(), session.spec().approve), (Mode::Chat, ApprovalMode::Ask));
+}
+
+#[tokio::test]
+async fn a_setting_that_another_process_has_changed_alike_leaves_no_claim() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    let to_chat = || Input::Configure { change: ConfigChange::Mode(Mode::Chat) };
+    let is_chat =
+        |event: &Event| matches!(event, Event::Configured { change: ConfigChange::Mode(Mode::Chat), .. });
+    let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is idle");
+    let mut theirs = other.subscribe(other.last_seq());
+    other.send(to_chat()).expect("open");
+    until(&mut theirs, is_chat).await;
+    handle.send(to_chat()).expect("open");
+    until(&mut updates, is_chat).await;
+    prompt(&other, &mut theirs, "second").await;
+    assert_eq!((handle.last_error(), other.last_error()), (None, None));
+}
+
+#[tokio::test]
+async fn a_prompt_waits_while_another_process_works_on_the_session() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    handle.send(Input::prompt("second")).expect("open");
+    let update = next(&mut updates).await.expect("the session stays open");
+    assert_eq!(notices(&[update]), ["waiting: the session is running in another process (7)"]);
+    world.claimed_elsewhere.store(false, Ordering::SeqCst);
+    let begun = |event: &Event| matches!(event, Event::TurnStarted { prompt, .. } if prompt == "second");
+    until(&mut updates, begun).await;
+    until(&mut updates, ended).await;
+    assert_eq!((handle.last_error(), world.claims()), (None, 0));
+}
+
+#[tokio::test]
+async fn a_session_whose_waiting_prompt_is_canceled_is_closed() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    let before = world.disk.lock()[handle.id()].len();
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    handle.send(Input::prompt("second")).expect("open");
+    next(&mut updates).await.expect("a notice");
+    handle.send(Input::Cancel).expect("open");
+    assert_eq!(next(&mut updates).await, None);
+    assert!(handle.last_error().expect("a reason").contains("running in another process (7)"));
+    assert_eq!(world.disk.lock()[handle.id()].len(), before);
+}

@@ -1,0 +1,107 @@
+//! The wizard's questions, with answers from memory.
+
+use super::{Changes, Prompter, choose, choose_ollama, looks_like_key, propose};
+use crate::config::KeyPath;
+use crate::config::tests::World;
+use crate::exit::Cancellation;
+use crate::global_flags::GlobalFlags;
+use crate::select_model::{OllamaAnswer, OllamaServer};
+use crate::settings::{ColorMode, Settings};
+
+fn settings(world: &World, environment: &[(&str, &str)]) -> Settings {
+    let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
+    let environment = environment.iter().copied().collect();
+    Settings::from_parts(&flags, environment, world.folders(), ColorMode::Off).unwrap()
+}
+
+/// Runs some questions with these answers. Returns their result, and all that was shown.
+fn answering<T>(answers: &str, ask: impl FnOnce(&mut Prompter<'_>) -> T) -> (T, String) {
+    let (mut input, mut output) = (answers.as_bytes(), Vec::new());
+    let mut prompter = Prompter { input: &mut input, output: &mut output, columns: None };
+    let result = ask(&mut prompter);
+    (result, String::from_utf8(output).unwrap())
+}
+
+fn model(name: &str) -> Changes {
+    vec![(KeyPath::from("model"), name.to_owned())]
+}
+
+#[test]
+fn the_models_are_those_of_the_configured_ollama() {
+    let world = World::new().own("[providers.ollama]\nbase_url = 'http://box:1234'\n");
+    let settings = settings(&world, &[]);
+    let models = OllamaAnswer::Models(vec!["phi3".to_owned(), "qwen3".to_owned()]);
+    let ollama = OllamaServer::answering(&settings, models);
+    let (chosen, shown) = answering("3\n\n\n\n", |prompter| choose(prompter, &settings, &ollama).unwrap());
+    assert!(shown.contains("[3] use Ollama at http://box:1234\n"), "{shown}");
+    assert!(shown.contains("Ollama has: phi3, qwen3\nModel [Enter for phi3, q quits]: "), "{shown}");
+    assert_eq!(chosen.0.changes[..1], model("ollama/phi3"));
+}
+
+#[test]
+fn an_ollama_without_a_model_is_described_by_its_own_address() {
+    let world = World::new();
+    for (host, answer, sentence) in [
+        ("", OllamaAnswer::Absent, "not responding at http://127.0.0.1:11434. `ollama serve` starts it."),
+        (
+            "localhost:1",
+            OllamaAnswer::Absent,
+            "not responding at http://localhost:1. `ollama serve` starts it.",
+        ),
+        (
+            "box",
+            OllamaAnswer::Absent,
+            "not responding at http://box:11434. Check that it runs there, and OLLAMA_HOST.",
+        ),
+        ("box", OllamaAnswer::TimedOut, "Ollama at http://box:11434 did not answer within 3 s."),
+        ("box", OllamaAnswer::Models(Vec::new()), "has no chat model. `ollama pull NAME` gets one."),
+        ("https://box", OllamaAnswer::Absent, "The models of https://box are not listed here"),
+    ] {
+        let settings = settings(&world, &[("OLLAMA_HOST", host)]);
+        let ollama = OllamaServer::answering(&settings, answer);
+        let (changes, shown) = answering("qwen3\n", |prompter| choose_ollama(prompter, &ollama).unwrap());
+        assert!(shown.contains(sentence), "{shown}");
+        assert_eq!(changes, model("ollama/qwen3"));
+    }
+}
+
+#[test]
+fn a_lone_q_quits_at_every_question_and_writes_nothing() {
+    let world = World::new().file(".config/sysop/openai.key", "good\n");
+    let settings = settings(&world, &[]);
+    let own_server = "2\n4\nhttp://127.0.0.1:9/v1";
+    // After each `q`, the answers go on as if it were the name, the key or the address that was asked for.
+    for (question, answers) in [
+        ("Your choice [1-4, q quits]: ", "q\n4\n\n1\ny\n".to_owned()),
+        ("qwen3 [Enter for none, q quits]: ", "3\nq\n\n1\ny\n".to_owned()),
+        ("Base URL, such as http://127.0.0.1:8000/v1 [q quits]: ", "2\n4\nQ\n".to_owned()),
+        ("Name of the variable [q quits]: ", format!("{own_server}\n2\nq\n")),
+        ("API key (not shown) [q quits]: \n", format!("{own_server}\n3\nq\n3\nqwen\n\n1\ny\n")),
+        ("Model [q quits]: ", format!("{own_server}\n4\n3\nq\n\n1\ny\n")),
+        ("Host to run on [Enter for this machine, q quits]: ", "4\nq\n\n\n1\ny\n".to_owned()),
+        ("Enter for 1, q quits]: ", "4\n\nq\n1\ny\n".to_owned()),
+        ("Enter for y, q quits]: ", "4\n\n2\nq\ny\n".to_owned()),
+    ] {
+        let ollama = OllamaServer::answering(&settings, OllamaAnswer::Absent);
+        let (ended, shown) = answering(&answers, |prompter| {
+            let (setup, _) = choose(prompter, &settings, &ollama)?;
+            propose(prompter, &settings, &setup)
+        });
+        let error = ended.expect_err(question);
+        assert!(error.is::<Cancellation>(), "{question}: {error} in {shown}");
+        assert!(shown.ends_with(question), "{question}: {shown}");
+        let config = world.folders().config.join("sysop");
+        assert_eq!(std::fs::read_to_string(config.join("openai.key")).unwrap(), "good\n", "{question}");
+        assert!(!config.join("config.toml").exists(), "{question}");
+    }
+}
+
+#[test]
+fn a_key_is_known_by_its_beginning_or_by_its_characters() {
+    for key in ["sk-only-words", "AIzaOnlyWords", "0123456789abcdefghij"] {
+        assert!(looks_like_key(key), "{key}");
+    }
+    for answer in ["1", "task-list", "sk- and more", "OPENAI_API_KEY", "http://127.0.0.1:8000/v1 "] {
+        assert!(!looks_like_key(answer), "{answer}");
+    }
+}
