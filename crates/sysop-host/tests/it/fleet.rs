@@ -404,11 +404,11 @@ async fn a_host_that_the_survey_did_not_reach_does_not_run_the_call() {
 #[tokio::test(start_paused = true)]
 async fn live_lines_tell_the_time_on_hosts_on_which_the_call_ran() {
     let slow = fake(|_, _, _| async {
-        sleep(Duration::from_millis(11_445)).await;
+        sleep(Duration::from_millis(11_445)).await; // on the paused clock, without a real wait
         Outcome { duration_ms: 11_445, ..exited(0, "") }
     });
     let lost = fake(|_, _, _| async {
-        sleep(Duration::from_secs(20)).await;
+        sleep(Duration::from_secs(20)).await; // on the paused clock, without a real wait
         Outcome { duration_ms: 20_000, ..Outcome::unreachable("no route") }
     });
     let fleet = fleet([("web1", slow), ("web2", lost)]);
