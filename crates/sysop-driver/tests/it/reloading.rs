@@ -84,7 +84,11 @@ async fn a_setting_that_another_process_has_changed_alike_leaves_no_claim() {
     other.send(to_chat()).expect("open");
     until(&mut theirs, is_chat).await;
     handle.send(to_chat()).expect("open");
-    until(&mut updates, is_chat).await;
+    until(&mut updates, is_chat).await; // published after the claim
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.claims(), 0);
     prompt(&other, &mut theirs, "second").await;
     assert_eq!((handle.last_error(), other.last_error()), (None, None));
 }
