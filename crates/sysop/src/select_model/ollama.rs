@@ -160,8 +160,9 @@ fn list_models(base_url: &str, step_time_max: Duration) -> Option<Vec<String>> {
     stream.set_write_timeout(Some(step_time_max)).ok()?;
     let path = url.path().trim_end_matches('/');
     // HTTP/1.0, so that the body is not chunked and ends when the connection is closed.
-    write!(stream, "GET {path}/api/tags HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json\r\n\r\n")
-        .ok()?;
+    let request =
+        format!("GET {path}/api/tags HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
     stream.take(LIST_BYTES_MAX).read_to_end(&mut answer).ok()?;
     chat_models(&answer)

@@ -1,7 +1,7 @@
 //! Models on this machine: their download, the server that runs them, the first start, and changes of the config.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use crate::World;
 use crate::hub::{self, Hub};
 use crate::person::{Person, at_a_terminal};
-use crate::support::{DEADLINE, Mock, RawServer, http, say};
+use crate::support::{DEADLINE, Mock, RawServer, answering, http, say};
 
 const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sysop-local/tests/it/llama-server.py");
 
@@ -264,23 +264,17 @@ fn declining_the_choice_of_the_first_start_is_no_bad_usage() {
 
 #[test]
 fn a_start_asks_ollama_for_its_models_once() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
     let lists = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = std::sync::Arc::clone(&lists);
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut request = [0; 4096];
-            let length = stream.read(&mut request).unwrap_or_default();
-            if request[..length].starts_with(b"GET /api/tags HTTP/1.0") {
-                counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            }
-            let models = r#"{"models":[{"name":"phi3:latest"}]}"#;
-            let _ = stream.write_all(&http("200 OK", "application/json", models));
+    let address = answering(move |head, _, stream| {
+        if head.starts_with("GET /api/tags HTTP/1.0") {
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         }
+        let models = r#"{"models":[{"name":"phi3:latest"}]}"#;
+        let _ = stream.write_all(&http("200 OK", "application/json", models));
     });
     at_a_terminal(async {
-        let world = World::new().variable("OLLAMA_HOST", &address);
+        let world = World::new().variable("OLLAMA_HOST", &address.to_string());
         let mut person = Person::sits_down(&world, &["chat"]);
         person.sees("› ").await;
         assert_eq!(lists.load(std::sync::atomic::Ordering::SeqCst), 1);
@@ -332,16 +326,11 @@ fn a_pasted_key_is_tried_and_goes_to_a_file_of_its_own() {
 
 #[test]
 fn a_wrong_key_is_noticed_before_anything_is_written() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let body = r#"{"error":{"message":"bad key."}}"#;
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut request = [0; 4096];
-            let _ = stream.read(&mut request);
-            let _ = stream.write_all(&http("401 Unauthorized", "application/json", body));
-        }
+    let address = answering(move |_, _, stream| {
+        let _ = stream.write_all(&http("401 Unauthorized", "application/json", body));
     });
+    let url = format!("http://{address}/v1");
     let world = World::new();
     let mut running = world.start_with_input(&["init"]);
     // The provider, its address, a key, another key, keep that one; the model, the host, the mode; and no.
@@ -356,19 +345,14 @@ fn a_wrong_key_is_noticed_before_anything_is_written() {
 
 #[test]
 fn init_proposes_the_path_of_the_api_if_the_server_has_none_at_its_root() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let root = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut request = [0; 4096];
-            let _ = stream.read(&mut request);
-            let _ = stream.write_all(&if request.starts_with(b"GET /v1/models ") {
-                http("200 OK", "application/json", r#"{"data":[{"id":"qwen"}]}"#)
-            } else {
-                http("404 Not Found", "application/json", "{}")
-            });
-        }
+    let address = answering(|head, _, stream| {
+        let _ = stream.write_all(&if head.starts_with("GET /v1/models ") {
+            http("200 OK", "application/json", r#"{"data":[{"id":"qwen"}]}"#)
+        } else {
+            http("404 Not Found", "application/json", "{}")
+        });
     });
+    let root = format!("http://{address}");
     let world = World::new();
     let mut running = world.start_with_input(&["init"]);
     // The provider, its root, no key, the proposed URL by Enter; the model, the host, the mode; and yes.

@@ -119,30 +119,19 @@ impl RawServer {
     /// Starts the server. `answer` gets the number of the request, counted from 0, its head, and the connection, which is
     /// closed when `answer` returns. Requests for the list of models are not counted and get a 404.
     pub(crate) fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let bodies = Arc::new(Mutex::new(Vec::new()));
-        let (kept, answer) = (Arc::clone(&bodies), Arc::new(answer));
-        // Ends with the test process; a broken connection is the client's choice.
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (Ok(mut stream), kept, answer) = (stream, Arc::clone(&kept), Arc::clone(&answer)) else {
-                    return;
-                };
-                std::thread::spawn(move || {
-                    let Some((head, body)) = read_request(&mut stream) else { return };
-                    if head.starts_with("GET ") && head.lines().next().unwrap_or("").contains("/models ") {
-                        let _ = stream.write_all(NO_MODELS);
-                        return;
-                    }
-                    let number = {
-                        let mut kept = kept.lock();
-                        kept.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
-                        kept.len() - 1
-                    };
-                    answer(number, &head, &mut stream);
-                });
+        let kept = Arc::clone(&bodies);
+        let address = answering(move |head, body, stream| {
+            if head.starts_with("GET ") && head.lines().next().unwrap_or("").contains("/models ") {
+                let _ = stream.write_all(NO_MODELS);
+                return;
             }
+            let number = {
+                let mut kept = kept.lock();
+                kept.push(serde_json::from_slice(body).unwrap_or(Value::Null));
+                kept.len() - 1
+            };
+            answer(number, head, stream);
         });
         Self { address, bodies }
     }
@@ -163,6 +152,25 @@ impl RawServer {
     pub(crate) fn bodies(&self) -> Vec<Value> {
         self.bodies.lock().clone()
     }
+}
+
+/// Starts a server and returns its address. `answer` gets the head and the body of each request, and the connection,
+/// which is closed when `answer` returns.
+pub(crate) fn answering(answer: impl Fn(&str, &[u8], &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(answer);
+    // Ends with the test process; a broken connection is the client's choice.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (Ok(mut stream), answer) = (stream, Arc::clone(&answer)) else { return };
+            std::thread::spawn(move || {
+                let Some((head, body)) = read_request(&mut stream) else { return };
+                answer(&head, &body, &mut stream);
+            });
+        }
+    });
+    address
 }
 
 fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
