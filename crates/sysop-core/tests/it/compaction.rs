@@ -3,7 +3,7 @@
 use serde_json::json;
 use sysop_core::compaction::{Compaction, CompactionReason};
 use sysop_core::event::{Decision, Event, Input};
-use sysop_core::message::{FailureKind, Message, ModelRequest, Reply, Usage};
+use sysop_core::message::{FailureKind, Message, ModelRequest, Reply, ToolProtocol, Usage};
 use sysop_core::model_limits::ModelLimits;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
@@ -168,6 +168,24 @@ fn old_outputs_are_omitted_first_and_can_be_read_again() {
     }
     world.reply(calls(vec![call("r", "read_output", json!({"id": "c0", "range": "9000-9001"}))]));
     assert!(world.running.is_none());
+}
+
+#[test]
+fn no_number_is_asked_about_once_messages_were_compacted() {
+    let is_asked = |mut world: World| {
+        world.reply(Reply { protocol: ToolProtocol::Text, ..says("It refused 777 connections.") });
+        world.asked.as_ref().is_some_and(|(_, request)| text(request).contains("says 777"))
+    };
+    let mut world = world(8_192);
+    world.prompt(GOAL);
+    work(&mut world, 0, 1, 2_000);
+    assert!(is_asked(world.clone()));
+    let mut n = 1;
+    while compactions(&world).iter().all(|compaction| compaction.replaced == 0) {
+        work(&mut world, n, 1, 2_000);
+        n += 1;
+    }
+    assert!(!is_asked(world), "the output with the number may be gone");
 }
 
 #[test]
