@@ -405,15 +405,17 @@ impl Session {
             }
             let advice = hints::changed_nothing(&call, &outcome)
                 .or(wrote_nothing)
-                .or_else(|| hints::no_repository(&call, &outcome, system))
-                .or_else(|| hints::corrected(&call, &outcome).filter(|_| is_text));
+                .or_else(|| hints::no_repository(&call, &outcome, system));
+            let correction = hints::corrected(&call, &outcome).filter(|_| is_text && advice.is_none());
+            let advice = advice.or_else(|| correction.as_ref().map(|correction| correction.line.clone()));
             let idiom = hints::wrong_idiom(&call, &outcome).filter(|_| is_text && advice.is_none());
             let end = match advice.as_deref().filter(|_| is_text) {
                 Some(advice) if hints::names_command(advice) => CallEnd::Advised,
                 Some(_) => CallEnd::Failed,
                 None => hints::end_of(&outcome),
             };
-            let prepared = FailedCommand::record(failed, &call, &outcome, end).filter(|_| is_text);
+            let right = correction.map(|correction| correction.command);
+            let prepared = FailedCommand::record(failed, &call, &outcome, end, right).filter(|_| is_text);
             let failures = self.state.same_failures.times;
             // The next command replaces this one, so there is nothing to repeat.
             let end = if idiom.is_some() { CallEnd::Advised } else { end };

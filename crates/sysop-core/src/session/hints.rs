@@ -219,21 +219,33 @@ pub(super) fn wrong_idiom(call: &ToolCall, outcome: &Outcome) -> Option<String> 
         ));
     }
     let name = loosely_matched_setting(command)?;
-    Some(format!(
-        "[grep {name} matches comments and longer names too{USAGE}grep '^NAME=' FILE | cut -d= -f2]"
-    ))
+    Some(format!("[{}{USAGE}grep '^NAME=' FILE | cut -d= -f2]", loose_match(name)))
 }
 
-/// Returns the line that is added to the result of a command that wrote more than its value into a file, with the right
-/// command.
-pub(super) fn corrected(call: &ToolCall, outcome: &Outcome) -> Option<String> {
-    let command = call.text_argument("command").filter(|_| outcome.status == Status::Ok)?;
-    let (what, right) = named_count(command).or_else(|| logged_ids(command))?;
-    Some(format!("[{what}{RUN}{right}]"))
+/// Advice to run another command instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Correction {
+    /// Line that is added to the result.
+    pub(super) line: String,
+    pub(super) command: String,
+}
+
+/// Returns the right command after one that printed or wrote something else than it seems to be for.
+pub(super) fn corrected(call: &ToolCall, outcome: &Outcome) -> Option<Correction> {
+    let command = call.text_argument("command").filter(|_| !has_error_message(&outcome.output))?;
+    let (what, right) = match outcome.status {
+        Status::Ok => named_count(command)
+            .or_else(|| logged_ids(command))
+            .or_else(|| loose_setting(command))
+            .or_else(|| filtered_count(command))?,
+        Status::Failed => filtered_count(command)?, // grep found nothing
+        _ => return None,
+    };
+    Some(Correction { line: format!("[{what}{RUN}{right}]"), command: right })
 }
 
 /// Returns what is wrong with a command that counts a named file into another file, and the right command.
-fn named_count(command: &str) -> Option<(&'static str, String)> {
+fn named_count(command: &str) -> Option<(String, String)> {
     let parts = pipeline(command);
     let [words] = parts.as_slice() else { return None };
     let ["wc", option, source, output @ ..] = words.as_slice() else { return None };
@@ -242,7 +254,7 @@ fn named_count(command: &str) -> Option<(&'static str, String)> {
         && !source.starts_with('-')
         && !source.contains(|sign| "<>*?[{$~'\"\\".contains(sign));
     let right = format!("wc {option} <{source} {}", output.join(" "));
-    (is_target && is_source).then_some(("wc writes the name of the file, too", right))
+    (is_target && is_source).then_some(("wc writes the name of the file, too".to_owned(), right))
 }
 
 /// Returns true if one of the words redirects the output to a file, with or without a space before its name.
@@ -256,12 +268,46 @@ fn writes_file(words: &[&str]) -> bool {
 
 /// Returns what is wrong with a command that writes the ids of commits with their subjects into a file, and the right
 /// command.
-fn logged_ids(command: &str) -> Option<(&'static str, String)> {
+fn logged_ids(command: &str) -> Option<(String, String)> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let is_log = command.contains("git log ") && words.contains(&"--oneline") && writes_file(&words);
     let has_other_parts = command.contains(['|', '\n', ';']);
     let right = command.replace(" --oneline", " --format=%s");
-    (is_log && !has_other_parts).then_some(("--oneline writes the id of each commit, too", right))
+    (is_log && !has_other_parts).then_some(("--oneline writes the id of each commit, too".to_owned(), right))
+}
+
+/// Returns what is wrong with a command that reads a setting of a file by any line that contains its name, and the right
+/// command.
+fn loose_setting(command: &str) -> Option<(String, String)> {
+    let name = loosely_matched_setting(command)?;
+    let parts = pipeline(command);
+    let path = match parts.as_slice() {
+        [cat, grep, _] if cat.first() == Some(&"cat") && cat.len() == 2 && grep.len() == 2 => cat[1],
+        [grep, _] if grep.len() == 3 => grep[2],
+        _ => return None,
+    };
+    let (_, cut) = command.rsplit_once('|')?;
+    Some((loose_match(name), format!("grep '^ *{name} *=' {path} | {}", cut.trim())))
+}
+
+fn loose_match(name: &str) -> String {
+    format!("grep {name} matches comments and longer names too")
+}
+
+/// Returns what is wrong with a command that searches the count of all lines, and the command that counts the lines that
+/// match.
+fn filtered_count(command: &str) -> Option<(String, String)> {
+    let (count, search) = command.split_once('|')?;
+    let words: Vec<&str> = count.split_whitespace().collect();
+    let ["wc", "-l", path] = words.as_slice() else { return None };
+    let search = search.trim().strip_prefix("grep ").filter(|rest| !rest.contains(['|', ';', '&', '\n']))?;
+    let (pattern, output) = match search.split_once('>') {
+        Some((pattern, file)) => (pattern.trim(), format!(" >{}", file.trim())),
+        None => (search, String::new()),
+    };
+    let is_whole = ['\'', '"'].iter().all(|quote| pattern.matches(*quote).count() % 2 == 0);
+    let what = "wc prints one line, and grep searches that".to_owned();
+    is_whole.then(|| (what, format!("grep -c {pattern} {path}{output}")))
 }
 
 /// Returns the words of each part of a pipeline of one line. A `|` in quotes also separates parts. Returns nothing for
@@ -426,8 +472,14 @@ const DOMAINS: [&str; 11] =
 const FILES_MAX: usize = 3;
 
 /// Returns a question about the files that `prompt` names and that occur in none of the texts in `used`. Files in the
-/// list of the system prompt do not count: they are there, so nothing shows that they must be written.
-pub(super) fn unwritten_files(prompt: &str, used: &[String], system: &str) -> Option<String> {
+/// list of the system prompt do not count: they are there, so nothing shows that they must be written. `last` is the
+/// command that printed a single value just before.
+pub(super) fn unwritten_files(
+    prompt: &str,
+    used: &[String],
+    system: &str,
+    last: Option<&str>,
+) -> Option<String> {
     let listed = listed_names(system);
     let mut files: Vec<&str> = Vec::new();
     let sentences = prompt.split_inclusive(['\n', ';']).flat_map(|line| line.split_inclusive(". "));
@@ -444,7 +496,10 @@ pub(super) fn unwritten_files(prompt: &str, used: &[String], system: &str) -> Op
     let how = if listed.is_empty() || first.starts_with(['/', '~']) {
         "it must be written or changed, do that now".to_owned()
     } else {
-        format!("the result belongs there, run a command that writes it: COMMAND >{first}")
+        format!(
+            "the result belongs there, run a command that writes it: {} >{first}",
+            last.unwrap_or("COMMAND")
+        )
     };
     Some(format!(
         "The request names {}, but nothing that you ran has used it. If {how}. If not, give your answer again.",
@@ -600,10 +655,18 @@ mod tests {
             ("wc -l users.txt >count.txt", "wc -l <users.txt >count.txt"),
             ("wc -l users.txt > count.txt", "wc -l <users.txt > count.txt"),
             ("cd a && git log -n 1 --oneline >b", "cd a && git log -n 1 --format=%s >b"),
+            ("cat a.conf | grep 'HOST' | cut -d= -f2 >b", "grep '^ *HOST *=' a.conf | cut -d= -f2 >b"),
+            ("grep HOST a.conf | cut -d '=' -f2", "grep '^ *HOST *=' a.conf | cut -d '=' -f2"),
+            ("wc -l app.log | grep 'no route'", "grep -c 'no route' app.log"),
+            ("wc -l app.log | grep -i ERROR >b", "grep -c -i ERROR app.log >b"),
         ] {
-            let line = corrected(&bash(command), &Outcome::ok("")).unwrap_or_default();
-            assert!(line.ends_with(&format!("; run: {right}]")), "{command}: {line}");
+            let line = corrected(&bash(command), &Outcome::ok("")).map(|correction| correction.line);
+            let ends = line.as_ref().is_some_and(|line| line.ends_with(&format!("; run: {right}]")));
+            assert!(ends, "{command}: {line:?}");
         }
+        let failed = Outcome { status: Status::Failed, exit_code: Some(1), ..Outcome::ok("[exit code 1]") };
+        assert!(corrected(&bash("wc -l a | grep b"), &failed).is_some(), "grep found nothing");
+        assert!(corrected(&bash("wc -l a >b"), &failed).is_none(), "the error says more");
         for command in [
             "wc -l users.txt",
             "wc -l <users.txt >count.txt",
@@ -616,6 +679,12 @@ mod tests {
             "git log --oneline --author='A <a@b>'",
             "git log --oneline",
             "git log --oneline | cut -d' ' -f2- >b",
+            "cat a b | grep HOST | cut -d= -f2",
+            "grep -i HOST a.conf | cut -d= -f2",
+            "sort a.conf | grep HOST | cut -d= -f2",
+            "wc -l app.log | grep 'a > b'",
+            "wc -l a b | grep total",
+            "wc -l a | grep b; rm c",
         ] {
             assert_eq!(corrected(&bash(command), &Outcome::ok("")), None, "{command}");
         }

@@ -253,12 +253,13 @@ pub(super) struct FailedCommand {
 
 impl FailedCommand {
     /// Records a call's outcome in `failed`. Returns the failed command if this call looks like a preparation for it: it
-    /// succeeded without output, and ran another program.
+    /// succeeded without output, and ran another program. `right` is the command to run instead, if that is known.
     pub(super) fn record(
         failed: &mut Option<Self>,
         call: &ToolCall,
         outcome: &Outcome,
         end: CallEnd,
+        right: Option<String>,
     ) -> Option<String> {
         let Some(command) = call.text_argument("command") else {
             *failed = None;
@@ -266,7 +267,7 @@ impl FailedCommand {
         };
         if matches!(end, CallEnd::Failed | CallEnd::Advised) {
             let retries = failed.as_ref().map_or(RETRIES, |failed| failed.retries.saturating_sub(1));
-            *failed = Some(Self { command: command.to_owned(), retries });
+            *failed = Some(Self { command: right.unwrap_or_else(|| command.to_owned()), retries });
             return None;
         }
         let program = first_program(&failed.as_ref()?.command);

@@ -15,7 +15,7 @@ use crate::guard::GUARD_ARGUMENT;
 use crate::id::StepId;
 use crate::image::RequestImages;
 use crate::message::{
-    Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
+    Arguments, CallEnd, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
 use crate::policy::ApprovalMode;
 use crate::spec::SessionSpec;
@@ -45,6 +45,9 @@ const EVIDENCE_NUDGE: &str = "You have run nothing yet, so nothing has been done
 const SAME_FAILURES_SWITCH: u32 = 3;
 /// Number of consecutive failures with the same output after which the turn pauses.
 const SAME_FAILURES_MAX: u32 = 5;
+
+/// Maximum length of a command that the model is told to run again for a file, in bytes.
+const COMMAND_BYTES_MAX: usize = 200;
 
 impl Session {
     /// Advances until the session needs an input from the world.
@@ -246,7 +249,22 @@ impl Session {
         let mut used: Vec<String> = used.collect();
         used.extend_from_slice(&self.state.changed_files);
         let spec = &self.state.spec;
-        hints::unwritten_files(prompt, &used, spec.text_system.as_ref().unwrap_or(&spec.system))
+        let system = spec.text_system.as_ref().unwrap_or(&spec.system);
+        hints::unwritten_files(prompt, &used, system, self.command_with_one_value())
+    }
+
+    /// Returns the last command if it printed a single word and nothing else.
+    fn command_with_one_value(&self) -> Option<&str> {
+        let Some(Message::ToolResults { results }) = self.state.history.messages().last() else {
+            return None;
+        };
+        let [result] = results.as_slice() else { return None };
+        let call = self.state.history.last_reply()?.calls.first().filter(|call| call.id == result.call)?;
+        let value = result.output.trim_end().strip_suffix("[exit code 0]").unwrap_or(&result.output);
+        let is_value = result.end == CallEnd::Done && value.split_whitespace().count() == 1;
+        let command = call.text_argument("command").filter(|_| is_value)?;
+        let is_short = command.len() <= COMMAND_BYTES_MAX && !command.contains(['\n', '>']);
+        is_short.then_some(command)
     }
 
     /// Returns true if no tool has run since the history began. Later replies may report earlier work.

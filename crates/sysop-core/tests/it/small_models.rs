@@ -280,13 +280,14 @@ fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
 }
 
 #[test]
-fn a_command_that_replaces_a_wrong_idiom_is_followed_by_no_reminder() {
+fn a_corrected_command_is_demanded_and_followed_by_no_reminder() {
     let text = |reply: Reply| Reply { protocol: ToolProtocol::Text, ..reply };
     let mut world = World::auto();
     world.prompt("Write the value of HOST in a.conf to a.txt.");
-    for (command, told) in [
-        ("cat a.conf | grep HOST | cut -d= -f2 >a.txt", "usage: grep '^NAME=' FILE | cut -d= -f2]"),
-        ("grep '^HOST=' a.conf | cut -d= -f2 >a.txt", "[exit code 0]"),
+    let right = "grep '^ *HOST *=' a.conf | cut -d= -f2 >a.txt";
+    for (command, told, must_call) in [
+        ("cat a.conf | grep HOST | cut -d= -f2 >a.txt", format!("run: {right}]"), true),
+        (right, "[exit code 0]".to_owned(), false),
     ] {
         world.reply(text(calls(vec![bash("", command)]))).outcome(Outcome::ok("[exit code 0]"));
         let (_, request) = world.asked.clone().expect("asked");
@@ -294,7 +295,8 @@ fn a_command_that_replaces_a_wrong_idiom_is_followed_by_no_reminder() {
         else {
             panic!("a result")
         };
-        assert!(results[0].output.ends_with(told) && !request.must_call, "{command}: {results:?}");
+        assert!(results[0].output.ends_with(&told), "{command}: {results:?}");
+        assert_eq!(request.must_call, must_call, "{command}");
     }
 }
 
@@ -364,6 +366,26 @@ fn a_file_that_is_there_is_not_asked_about() {
     assert!(asked("List the users in users.txt.").is_some_and(|text| text.contains("COMMAND >users.txt")));
     let absolute = asked("Check /etc/nginx/nginx.conf.").expect("a question");
     assert!(absolute.contains("If it must be written or changed") && !absolute.contains('>'), "{absolute}");
+}
+
+#[test]
+fn the_command_that_printed_the_value_is_proposed_for_the_file() {
+    let asked = |command: &str, output: &str| {
+        let ran = [(command, Outcome::ok(output))];
+        question_after("Write the number of users to n.txt.", &ran, "It is 6.").expect("a question")
+    };
+    let count = "sort -u passwd.txt | wc -l";
+    let question = asked(count, "6\n[exit code 0]");
+    assert!(
+        question.contains("run a command that writes it: sort -u passwd.txt | wc -l >n.txt."),
+        "{question}"
+    );
+    for (command, output) in
+        [(count, "6 7"), (count, ""), ("wc -l 2>&1", "6"), ("ls\nwc", "6"), ("cat a", "cat: a: No such file")]
+    {
+        let question = asked(command, output);
+        assert!(question.contains("COMMAND >n.txt"), "{command}: {question}");
+    }
 }
 
 #[test]
