@@ -492,19 +492,20 @@ pub(super) fn unwritten_files(
     }
     files.truncate(FILES_MAX);
     let first = files.first()?;
+    let subject = format!("The request names {}, but nothing that you ran has used it.", files.join(", "));
     // Without a list of the files, nothing tells that the file is not there yet.
-    let how = if listed.is_empty() || first.starts_with(['/', '~']) {
-        "it must be written or changed, do that now".to_owned()
-    } else {
-        format!(
-            "the result belongs there, run a command that writes it: {} >{first}",
-            last.unwrap_or("COMMAND")
-        )
-    };
-    Some(format!(
-        "The request names {}, but nothing that you ran has used it. If {how}. If not, give your answer again.",
-        files.join(", ")
-    ))
+    let is_new = !listed.is_empty() && !first.starts_with(['/', '~']);
+    Some(match last.filter(|_| is_new) {
+        // An offer to answer again is taken, although the result is missing.
+        Some(command) => format!("{subject} If the result belongs there, run: {command} >{first}"),
+        None if is_new => format!(
+            "{subject} If the result belongs there, run a command that writes it: COMMAND >{first}. If not, give your answer \
+             again."
+        ),
+        None => format!(
+            "{subject} If it must be written or changed, do that now. If not, give your answer again."
+        ),
+    })
 }
 
 /// Returns the names of files in the list that a system prompt contains.

@@ -377,7 +377,7 @@ fn the_command_that_printed_the_value_is_proposed_for_the_file() {
     let count = "sort -u passwd.txt | wc -l";
     let question = asked(count, "6\n[exit code 0]");
     assert!(
-        question.contains("run a command that writes it: sort -u passwd.txt | wc -l >n.txt."),
+        question.ends_with("If the result belongs there, run: sort -u passwd.txt | wc -l >n.txt"),
         "{question}"
     );
     for (command, output) in
