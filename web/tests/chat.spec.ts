@@ -64,7 +64,7 @@ test("a change while the agent works takes effect with its next turn", async ({ 
   await expect(person.review).toBeVisible();
   await person.button(/^(Agent|Chat) mode$/).click();
   await expect(page.locator(".ps")).toHaveText("gemini:/>");
-  await expect(person.conversation).toContainText("mode set to chat");
+  await expect(person.conversation).toContainText("chat mode: no tools");
   await person.button(/^Run/).click();
   await expect(person.conversation).toContainText("Touched.");
   await person.says("touch it");

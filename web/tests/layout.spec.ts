@@ -1,5 +1,6 @@
 /** Tests of what stays readable and within reach, of the sessions' titles, and of sessions that wait elsewhere. */
 import { writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Locator, Page } from "@playwright/test";
 import { call, expect, say, test, visit } from "./fixtures";
@@ -177,6 +178,78 @@ test("a session that waits elsewhere is shown and opened from the start screen",
   await expect(page).toHaveTitle("touch it please – sysop");
 });
 
+test("the start screen tells what a session may do on which machine", async ({ page, serve }) => {
+  const server = await serve({ args: ["--approve", "never"] });
+  const person = await visit(page, server);
+  const about = page.locator(".about");
+  await expect(about).toContainText(`works on ${hostname()} in ${server.work}`);
+  await expect(about).toContainText("It only reads; steps that change something are proposed, not run.");
+  await person.button("New session").first().click();
+  const dialog = page.getByRole("dialog", { name: "New session" });
+  await expect(dialog.getByLabel("Approval mode")).toContainText("Server default (never)");
+});
+
+test("columns of an output stay columns on a phone, and no line marks a side that hides nothing", async ({
+  browser,
+  serve,
+}) => {
+  const context = await browser.newContext({ viewport: PHONE, deviceScaleFactor: 2 });
+  const page = await context.newPage();
+  const wide = `echo ${"column ".repeat(30)}`;
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: { "show it": [call("bash", { command: wide }), say("Wide.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("show it");
+  await expect(person.conversation).toContainText("Wide.");
+  await person.says("!echo short");
+  const columns = person.conversation.locator(".output").first();
+  const short = person.conversation.locator(".output").nth(1);
+  await expect(short).toHaveText("short");
+  const height = await short.evaluate((box) => box.clientHeight);
+  const shape = await columns.evaluate((box) => [box.clientHeight, box.scrollWidth > box.clientWidth]);
+  expect(shape).toEqual([height, true]);
+  // An edge between pixels.
+  await short.evaluate((element) => {
+    element.style.width = "300px";
+    element.style.marginLeft = "0.3px";
+  });
+  const picture = await short.screenshot();
+  const shades = await page.evaluate(async (png) => {
+    const image = new Image();
+    image.src = `data:image/png;base64,${png}`;
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), {
+      width: image.width,
+      height: image.height,
+    });
+    const context = canvas.getContext("2d");
+    context?.drawImage(image, 0, 0);
+    const right = context?.getImageData(image.width / 2, image.height / 2, image.width / 2 - 4, 1).data ?? [];
+    return new Set(new Uint32Array(Uint8ClampedArray.from(right).buffer)).size;
+  }, picture.toString("base64"));
+  expect(shades).toBe(1);
+  await context.close();
+});
+
+test("the answers that last share a row", async ({ page, serve }) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const command = `touch ${"a-long-name ".repeat(5)}`;
+  const server = await serve({ script: { "make it": [call("bash", { command })] } });
+  const person = await visit(page, server, await server.session());
+  await person.says("make it");
+  const [session, always] = [person.button(/^Allow for session/), person.button("Always…")];
+  const middle = async (button: Locator) => {
+    const box = await button.boundingBox();
+    return Math.round((box?.y ?? 0) + (box?.height ?? 0) / 2);
+  };
+  await expect(always).toBeVisible();
+  await expect.poll(async () => Math.abs((await middle(always)) - (await middle(session)))).toBeLessThan(2);
+  await always.click();
+  await expect(person.review).toContainText("in every directory");
+});
+
 test("a task on the start screen opens a session that does it", async ({ page, serve }) => {
   const server = await serve({ script: { "look around": [say("All is well.")] } });
   const person = await visit(page, server);
@@ -261,21 +334,6 @@ test("long words do not leave a proposal, and its findings have a column of thei
   ]);
   expect(why?.y).toBeGreaterThan(name?.y ?? 0);
   expect(why?.x).toBe(name?.x);
-});
-
-test("long lines of output wrap on a phone", async ({ page, serve }) => {
-  const command = "printf 'Filesystem  Size  Used  Avail  Use%%  Mounted on  and some more columns\\n'";
-  const server = await serve({
-    args: ["--approve", "auto"],
-    script: { disk: [call("bash", { command }), say("Done.")] },
-  });
-  await page.setViewportSize(PHONE);
-  const person = await visit(page, server, await server.session());
-  await person.says("disk");
-  await expect(person.conversation).toContainText("Done.");
-  const output = person.conversation.getByRole("group", { name: "Output" }).first();
-  await expect(output).toContainText("Mounted on");
-  expect(await output.evaluate((e) => e.scrollWidth > e.clientWidth)).toBe(false);
 });
 
 test("Alt+S leads to the search, and on a touch screen it opens no keyboard", async ({

@@ -1,5 +1,6 @@
 /** Review: edited, answered in another tab, refused; by keys. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { call, expect, say, test, visit } from "./fixtures";
 
@@ -15,7 +16,7 @@ test("a proposal is edited, and the edited command runs", async ({ page, serve }
   const person = await visit(page, server, await server.session());
   await person.says("make it");
   await expect(person.review).toContainText("echo proposed > made");
-  await expect(person.review).toContainText("on this machine");
+  await expect(person.review).toContainText(`on ${hostname()}`);
   await expect(person.button(/^Allow for session/)).toContainText("echo proposed > made");
   expect(existsSync(join(server.work, "made"))).toBe(false);
   await person.button(/^Edit/).click();

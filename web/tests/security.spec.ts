@@ -171,6 +171,24 @@ test("signing in leads to the session that the address names", async ({ page, se
   expect(page.url()).toBe(address);
 });
 
+test("a wrong token can be followed by a new visit of its address, or by a pasted link", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({});
+  await page.goto(server.url);
+  const signIn = async (typed: string) => {
+    await page.getByLabel("Access token").fill(typed);
+    await page.getByRole("button", { name: "Sign in" }).click();
+  };
+  await signIn("sysop_wrong");
+  await expect(page.getByRole("alert")).toContainText("not valid");
+  await page.goto(`${server.url}/login`);
+  expect(page.url()).toBe(`${server.url}/`);
+  await signIn(`${server.url}/?token=${server.createToken("laptop")}`);
+  await expect(page.getByText("Describe a task.")).toBeVisible();
+});
+
 test("signing out ends the login of this browser, and not its token", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());

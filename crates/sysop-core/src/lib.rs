@@ -19,7 +19,6 @@ pub mod event;
 pub mod guard;
 pub mod history;
 pub mod hook;
-pub mod host_names;
 pub mod id;
 pub mod image;
 pub mod instructions;
@@ -50,3 +49,5 @@ pub mod tool;
 pub mod transcript;
 pub mod ui_text;
 pub mod undo;
+
+pub use sysop_shell::host_names;

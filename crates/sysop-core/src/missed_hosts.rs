@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::host_names::fold_names;
 use crate::outcome::{Outcome, Status};
 use crate::ui_text;
 
 /// Hosts on which a task's calls did not run, each with the reason.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MissedHosts {
     /// Of the calls on several hosts.
     of_several: BTreeMap<String, String>,
@@ -51,11 +52,17 @@ impl MissedHosts {
         }
         let (names, why) = (self.names(), self.of_several.values().next()?);
         Some(match names.as_slice() {
-            [name] => format!("not done on {name}: {why}"),
-            names => format!(
-                "not done on {}; run the task again once they can be reached",
-                ui_text::place(&names.join(", "))
-            ),
+            [name] => format!("not done on {name}: {}", reason_without_host(why, name)),
+            names => {
+                let count = ui_text::counted(names.len() as u64, "host");
+                let reasons = self.of_several.iter().map(|(name, why)| (name.as_str(), why.as_str()));
+                let reasons = reasons_by_host(&reasons.collect::<Vec<_>>());
+                let hint = match ui_text::split_hint(&reasons).1 {
+                    Some(_) => "",
+                    None => "; run the task again once they can be reached",
+                };
+                format!("not done on {count}:\n{reasons}{hint}")
+            }
         })
     }
 
@@ -67,9 +74,48 @@ impl MissedHosts {
         (self.error.is_some() || !names.is_empty()).then(|| format!("not done on {}", ui_text::place(missed)))
     }
 
+    /// Returns a line for each of these hosts, or for hosts with the same reason, that says why the last call on
+    /// several hosts did not reach them.
+    pub fn reasons_on(&self, hosts: &[&str]) -> Vec<String> {
+        let missed = self.of_several.iter().filter(|(name, _)| hosts.contains(&name.as_str()));
+        let failures = missed.map(|(name, why)| (name.as_str(), ui_text::split_hint(why).0));
+        let failures: Vec<_> = failures.collect();
+        reasons_by_host(&failures).lines().map(str::to_owned).collect()
+    }
+
     fn names(&self) -> Vec<&str> {
         self.of_several.keys().map(String::as_str).collect()
     }
+}
+
+/// Returns a line for each host, or for hosts with the same reason, that names them. A hint that all share stands once,
+/// at the end.
+pub fn reasons_by_host(reasons: &[(&str, &str)]) -> String {
+    let hint = reasons.first().and_then(|(_, why)| ui_text::split_hint(why).1);
+    let hint = hint.filter(|hint| reasons.iter().all(|(_, why)| ui_text::split_hint(why).1 == Some(*hint)));
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, why) in reasons {
+        let why = match ui_text::split_hint(reason_without_host(why, name)) {
+            (failure, Some(own)) if hint.is_none() => format!("{failure} ({own})"),
+            (failure, _) => failure.to_owned(),
+        };
+        match groups.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((why, vec![name])),
+        }
+    }
+    let is_word = |why: &str, name: &str| why.split([' ', ',', ':', '`']).any(|word| word == name);
+    let lines = groups.iter().map(|(why, names)| match names.as_slice() {
+        [name] if is_word(why, name) => why.clone(),
+        names => format!("{}: {why}", fold_names(names)),
+    });
+    let lines = lines.collect::<Vec<_>>().join("\n");
+    hint.map_or_else(|| lines.clone(), |hint| format!("{lines}; {hint}"))
+}
+
+/// Returns the reason why a call did not reach a host without the host's name, if that stands before it as a label.
+pub fn reason_without_host<'a>(why: &'a str, host: &str) -> &'a str {
+    why.strip_prefix(host).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(why)
 }
 
 #[cfg(test)]
@@ -97,7 +143,8 @@ mod tests {
             host("web2", Status::Failed, Some(refused)),
             host("web3", Status::Failed, Some("web3 did not answer")),
         ]));
-        let both = "not done on 2 hosts: web2, web3; run the task again once they can be reached";
+        let both = "not done on 2 hosts:\nweb2 refused the connection (check the port)\nweb3 did not answer; run the \
+                    task again once they can be reached";
         assert_eq!(missed.error().as_deref(), Some(both));
         assert_eq!(missed.summary("web1, web2, web3").as_deref(), Some("not done on 2 hosts: web2, web3"));
         missed.note_outcome(&on(vec![
@@ -105,6 +152,25 @@ mod tests {
             host("web3", Status::Failed, None),
         ]));
         assert_eq!(missed.error(), Some(format!("not done on web2: {refused}")));
+    }
+
+    #[test]
+    fn hosts_that_were_missed_for_the_same_reason_share_a_line() {
+        let away = |name: &str, why: &str| host(name, Status::Failed, Some(&format!("{name}: {why}")));
+        let refused = "connection refused; check the port";
+        let mut missed = MissedHosts::default();
+        missed.note_outcome(&on(vec![away("web1", refused), away("web2", refused), away("web3", refused)]));
+        let error = "not done on 3 hosts:\nweb[1-3]: connection refused; check the port";
+        assert_eq!(missed.error().as_deref(), Some(error));
+        missed.note_outcome(&on(vec![
+            host("web1", Status::Ok, None),
+            away("web2", "no response in time; check that the host is up"),
+            host("web3", Status::Ok, None),
+        ]));
+        let error = "not done on web2: no response in time; check that the host is up";
+        assert_eq!(missed.error().as_deref(), Some(error));
+        assert_eq!(missed.reasons_on(&["web1", "web2"]), ["web2: no response in time"]);
+        assert_eq!(missed.reasons_on(&["web1"]), Vec::<String>::new());
     }
 
     #[test]

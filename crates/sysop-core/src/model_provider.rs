@@ -33,6 +33,12 @@ impl ProviderInfo {
     /// Returns the hint for a server that cannot be reached at `address`. `source` names the setting with the base URL, if
     /// it is known and not the config key.
     pub fn unreachable_hint(&self, source: Option<&str>, address: &str) -> String {
+        if self.name == OLLAMA.name
+            && let Some(host) = remote_host(address)
+        {
+            let setting = source.map_or_else(|| self.address_setting(), str::to_owned);
+            return format!("check that Ollama runs on {host} and accepts connections, and {setting}");
+        }
         let Some(source) = source else {
             let is_vendors = self.base_url.starts_with("https:") && address.starts_with(self.base_url);
             let hint = if is_vendors { "check the network, DNS and HTTPS_PROXY" } else { self.unreachable };
@@ -49,6 +55,19 @@ impl ProviderInfo {
             _ => self.rejected_key.to_owned(),
         }
     }
+}
+
+/// Returns the host of a URL, or `None` if it is this machine or the URL has none.
+fn remote_host(address: &str) -> Option<&str> {
+    let (_, rest) = address.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+    let host = match place.strip_prefix('[') {
+        Some(rest) => rest.split(']').next()?,
+        None => place.split(':').next()?,
+    };
+    let is_here = host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+    (!is_here && !host.is_empty()).then_some(host)
 }
 
 /// Any OpenAI-compatible server.
@@ -189,6 +208,22 @@ mod tests {
         assert_eq!(
             OLLAMA.unreachable_hint(Some("base_url at config.toml:3"), ""),
             "start Ollama with `ollama serve`, or check base_url at config.toml:3"
+        );
+        for here in ["http://localhost:1/x", "http://127.0.0.2", "http://a:b@[::1]:11434"] {
+            assert_eq!(OLLAMA.unreachable_hint(None, here), OLLAMA.unreachable, "{here}");
+        }
+        for (address, host) in [
+            ("http://box:11434", "box"),
+            ("https://me:key@box.lan/ollama", "box.lan"),
+            ("http://[fd00::1]:1", "fd00::1"),
+        ] {
+            assert_eq!(
+                OLLAMA.unreachable_hint(Some("OLLAMA_HOST"), address),
+                format!("check that Ollama runs on {host} and accepts connections, and OLLAMA_HOST")
+            );
+        }
+        assert!(
+            OLLAMA.unreachable_hint(None, "http://box").ends_with(", and base_url in [providers.ollama]")
         );
         assert_eq!(OPENAI.key_hint(Some("LLM_AUTH_TOKEN")), "check the key (LLM_AUTH_TOKEN)");
         assert_eq!(ANTHROPIC.key_hint(None), "check the key (ANTHROPIC_API_KEY)");

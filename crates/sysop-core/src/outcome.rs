@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::JobId;
 use crate::image::ImageRef;
 use crate::style::StyleRuns;
-use crate::undo::UndoRecord;
+use crate::undo::{UndoRecord, split_undo_note};
 
 /// Reason of the rejection of calls that were waiting when their turn was stopped.
 pub const TURN_STOPPED: &str = "the turn was stopped";
@@ -22,6 +22,18 @@ pub const FULL_SCREEN_RUNS: &str =
 pub const PAGER_IS_OPEN: &str =
     "a pager is still open; use send_keys to show the next page (Space) or to quit (q)";
 
+/// Line before the rows of a full-screen program's screen in the output of a `run_command`.
+pub const SCREEN_FOLLOWS: &str = "[screen of the full-screen program, as of now]";
+
+/// Beginning and end of the last note of a `run_command` that left another shell open, around the shell's name.
+const NESTED_SHELL: (&str, &str) =
+    ("another shell (", ") is running inside the terminal's shell and receives all commands until `exit`");
+
+/// Returns the last note of a `run_command` that left another shell of this kind open in the terminal.
+pub fn nested_shell_note(kind: &str) -> String {
+    format!("{}{kind}{}", NESTED_SHELL.0, NESTED_SHELL.1)
+}
+
 /// State of the program that a call started in the session's terminal and that still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunningProgram {
@@ -29,6 +41,8 @@ pub enum RunningProgram {
     WaitsForInput,
     /// A full-screen program or a pager.
     FullScreen,
+    /// Another shell, at its prompt.
+    NestedShell,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -214,12 +228,27 @@ impl Outcome {
 
     /// Returns what the program does that still runs in the session's terminal, if the host says so in its last note.
     pub fn running_program(&self) -> Option<RunningProgram> {
-        let last = self.output.lines().next_back().filter(|_| self.status == Status::Unknown)?;
-        match last.strip_prefix('[')?.strip_suffix(']')? {
-            WAITS_FOR_ANSWER => Some(RunningProgram::WaitsForInput),
-            FULL_SCREEN_RUNS | PAGER_IS_OPEN => Some(RunningProgram::FullScreen),
-            _ => None,
+        self.split_program_note().map(|(_, program)| program)
+    }
+
+    /// Splits off the host's last note if it is about a program that still runs in the session's terminal, with the
+    /// lines after it that say why the call has no undo. Returns the output before the note, and what the program does.
+    pub fn split_program_note(&self) -> Option<(&str, RunningProgram)> {
+        let mut output =
+            Some(self.output.trim_end_matches('\n')).filter(|_| self.status == Status::Unknown)?;
+        while let Some((before, _)) = split_undo_note(output) {
+            output = before;
         }
+        let (before, last) = output.rsplit_once('\n').unwrap_or(("", output));
+        let note = last.strip_prefix('[')?.strip_suffix(']')?;
+        let is_shell = note.starts_with(NESTED_SHELL.0) && note.ends_with(NESTED_SHELL.1);
+        let program = match note {
+            WAITS_FOR_ANSWER => RunningProgram::WaitsForInput,
+            FULL_SCREEN_RUNS | PAGER_IS_OPEN => RunningProgram::FullScreen,
+            _ if is_shell => RunningProgram::NestedShell,
+            _ => return None,
+        };
+        Some((before, program))
     }
 
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {

@@ -18,6 +18,30 @@ pub const REDACTED: &str = "[redacted]";
 /// Minimum bytes of a secret; shorter strings would match too often.
 pub const SECRET_BYTES_MIN: usize = 4;
 
+/// Minimum bytes of an API key that is a word or a number. Shorter ones stand for no key.
+const KEY_BYTES_MIN: usize = 8;
+/// Text that stands in for an API key where a server needs none, in lowercase and without the signs between words.
+const KEY_PLACEHOLDERS: [&str; 20] = [
+    "anything", "apikey", "changeme", "dummykey", "fakekey", "lmstudio", "localhost", "localkey", "nokey",
+    "nokeyneeded", "nokeyrequired", "notneeded", "notrequired", "notused", "placeholder", "sknokeyrequired",
+    "sknone", "testkey", "undefined", "yourapikey",
+];
+
+/// Returns true if an API key only stands in for one, such as `none`. Its redaction would destroy ordinary text.
+/// Passwords may be short words as well and must not be tested with this function.
+///
+/// ```
+/// use sysop_core::redact::is_placeholder_key;
+///
+/// assert!(is_placeholder_key("none") && !is_placeholder_key("sk-abc1"));
+/// ```
+pub fn is_placeholder_key(key: &str) -> bool {
+    let key = key.trim();
+    let is_word = key.chars().all(char::is_alphabetic) || key.bytes().all(|byte| byte.is_ascii_digit());
+    let plain: String = key.chars().filter(|char| !['-', '_', '.', ' '].contains(char)).collect();
+    (is_word && key.len() < KEY_BYTES_MIN) || KEY_PLACEHOLDERS.contains(&plain.to_ascii_lowercase().as_str())
+}
+
 /// Secret values to replace wherever they appear.
 #[derive(Default)]
 pub struct KnownSecrets {

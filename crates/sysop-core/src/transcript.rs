@@ -319,6 +319,7 @@ impl Transcript {
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
             Event::ToolFinished { call, outcome } => {
                 self.turn.missed_hosts.note_outcome(outcome);
+                self.facts.iter_mut().for_each(|facts| facts.missed_hosts.note_outcome(outcome));
                 self.tool_finished(call, outcome);
                 self.note_changes(outcome);
             }

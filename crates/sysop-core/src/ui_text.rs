@@ -9,6 +9,7 @@ use crate::guard::GuardTimeout;
 use crate::host_names::fold_names;
 use crate::job::RunningJobs;
 use crate::message::{ToolCall, Usage};
+use crate::missed_hosts::reason_without_host;
 use crate::mode::Mode;
 use crate::model_progress::ModelProgress;
 use crate::outcome::{HostOutcome, Outcome, RunningProgram, Status, TURN_STOPPED};
@@ -38,8 +39,8 @@ pub fn tool_line(call: &ToolCall) -> String {
 
 pub fn mode_sentence(mode: Mode) -> &'static str {
     match mode {
-        Mode::Agent => "mode set to agent: tools are available from the next turn",
-        Mode::Chat => "mode set to chat: no tools from the next turn",
+        Mode::Agent => "agent mode: tools from the next turn on",
+        Mode::Chat => "chat mode: no tools from the next turn on",
     }
 }
 
@@ -177,6 +178,7 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     let mut words = match outcome.running_program() {
         Some(RunningProgram::WaitsForInput) => "still running; it waits for input".to_owned(),
         Some(RunningProgram::FullScreen) => "still running in the terminal".to_owned(),
+        Some(RunningProgram::NestedShell) => "another shell is open in the terminal".to_owned(),
         None => match outcome.job {
             Some(job) => format!("running in the background as job {job} (see /jobs)"),
             None => status_summary(outcome.status),
@@ -277,7 +279,7 @@ pub fn finished_summary(outcome: &Outcome) -> String {
 fn status_summary(status: Status) -> String {
     match status {
         Status::Timeout => "timed out".to_owned(),
-        Status::Unknown => "outcome unknown (connection or capture lost); not retried".to_owned(),
+        Status::Unknown => "outcome unknown: the connection or the output was lost; not run again".to_owned(),
         Status::Cancelled => "canceled".to_owned(),
         Status::Ok | Status::Failed | Status::Interrupted | Status::Rejected => status.as_str().to_owned(),
     }
@@ -290,9 +292,15 @@ const GROUP_LINES_MAX: usize = 3;
 /// lines are in the order of the groups, which puts outliers first. If almost every host printed something else, the
 /// groups that ended alike share a line.
 pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
+    let reason = |host: &HostOutcome| {
+        let why = host.unreachable.as_deref()?;
+        Some(reason_without_host(why, &host.host).to_owned())
+    };
     let mut groups: BTreeMap<u32, Vec<&HostOutcome>> = BTreeMap::new();
     for host in hosts {
-        groups.entry(host.group).or_default().push(host);
+        // The outputs of hosts that were not reached for the same reason differ by their names.
+        let alike = hosts.iter().find(|other| other.unreachable.is_some() && reason(other) == reason(host));
+        groups.entry(alike.unwrap_or(host).group).or_default().push(host);
     }
     let end = |host: &HostOutcome| (host.status, host.exit_code, host.unreachable.is_some());
     let mut lines = Vec::new();
@@ -311,17 +319,6 @@ pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     lines
 }
 
-/// Like [`host_groups`], but without the reasons that the output, which is shown, already tells.
-pub fn host_groups_beside_output(outcome: &Outcome) -> Vec<(String, Status)> {
-    let mut groups = host_groups(&outcome.hosts);
-    let reasons = outcome.hosts.iter().filter_map(|host| host.unreachable.as_deref());
-    for why in reasons.filter(|why| outcome.output.contains(*why)) {
-        let end = safe(&format!(": {why}"));
-        groups.iter_mut().for_each(|(text, _)| text.truncate(text.trim_end_matches(&end).len()));
-    }
-    groups
-}
-
 /// Like `host_groups`, but returns one string with one line per group.
 pub fn host_lines(outcome: &Outcome) -> String {
     host_groups(&outcome.hosts).into_iter().map(|(text, _)| format!("{text}\n")).collect()
@@ -332,7 +329,8 @@ fn group_summary(group: &[&HostOutcome], outputs: usize) -> String {
     let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
     let count = if group.len() == 1 { "1 host".to_owned() } else { format!("{} hosts", group.len()) };
     if let Some(why) = &group[0].unreachable {
-        let why = if outputs > 1 { "they cannot be reached" } else { why };
+        let why =
+            if outputs > 1 { "they cannot be reached" } else { reason_without_host(why, &group[0].host) };
         return safe(&format!("{count} ({}): not run: {why}", fold_names(&names)));
     }
     let ended = match (group[0].exit_code, group[0].status) {
@@ -483,6 +481,9 @@ pub fn covers(grant: &Grant) -> String {
         Grant::Tool { name } => safe(&format!("any {name} call here, except on protected files")),
     }
 }
+
+/// Says where the rule holds that the answer "always" saves.
+pub const RULE_SCOPE: &str = "The rule holds in every directory, not only in this one.";
 
 /// Returns a hint for a call that needs approval when no user can be asked. The hint names the ways to run the call.
 pub fn way_to_approve(plan: &Proposal) -> String {
@@ -688,111 +689,4 @@ fn safe(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{
-        counted, covers, error_lines, grouped, host_groups, not_run_text, outcome_summary, split_hint,
-    };
-    use crate::outcome::{FULL_SCREEN_RUNS, HostOutcome, Outcome, Status, WAITS_FOR_ANSWER};
-    use crate::policy::{Grant, READ_ONLY_REFUSAL};
-
-    #[test]
-    fn a_grant_promises_no_bound_that_its_program_does_not_have() {
-        let program = |program: &str, subcommand: Option<&str>| {
-            covers(&Grant::Program { program: program.into(), subcommand: subcommand.map(str::to_owned) })
-        };
-        assert_eq!(program("touch", None), "any simple `touch …` that stays below this directory");
-        let restart = program("systemctl", Some("restart"));
-        assert_eq!(restart, "any simple `systemctl restart …`, run in this directory");
-    }
-
-    #[test]
-    fn a_program_that_still_runs_in_the_terminal_is_no_lost_connection() {
-        let summary = |output: String| outcome_summary(&Outcome::new(Status::Unknown, output));
-        assert_eq!(
-            summary(format!("Go? [{WAITS_FOR_ANSWER}]")),
-            summary(String::new()),
-            "printed by a program"
-        );
-        assert_eq!(summary(format!("Go? \n[{WAITS_FOR_ANSWER}]")), "still running; it waits for input");
-        assert_eq!(summary(format!("[{FULL_SCREEN_RUNS}]")), "still running in the terminal");
-        assert!(summary("[the connection ended]".to_owned()).starts_with("outcome unknown"));
-    }
-
-    #[test]
-    fn an_interrupted_call_has_no_duration_unless_it_is_known() {
-        let summary =
-            |duration_ms| outcome_summary(&Outcome { duration_ms, ..Outcome::new(Status::Interrupted, "") });
-        assert_eq!((summary(0), summary(12)), ("interrupted".to_owned(), "interrupted, 12 ms".to_owned()));
-    }
-
-    #[test]
-    fn people_do_not_see_advice_for_the_model() {
-        let text = |output: &str| not_run_text(&Outcome::new(Status::Rejected, output));
-        let expected = "not run: this session is read-only (approve = never)";
-        assert_eq!(text(READ_ONLY_REFUSAL), expected);
-        let rule = "denied by the rule `x`; do not try to work around it";
-        assert_eq!(text(rule), "not run: denied by the rule `x`");
-        assert_eq!(text("no ticket"), "not run: no ticket");
-    }
-
-    #[test]
-    fn thousands_are_separated_and_nouns_have_a_plural() {
-        let shown: Vec<String> = [0, 999, 1_000, 56_789, 1_234_567].into_iter().map(grouped).collect();
-        assert_eq!(shown, ["0", "999", "1,000", "56,789", "1,234,567"]);
-        assert_eq!([0, 1, 2].map(|lines| counted(lines, "line")), ["0 lines", "1 line", "2 lines"]);
-    }
-
-    #[test]
-    fn hosts_that_all_printed_something_else_share_a_line() {
-        let host = |name: &str, group, code| HostOutcome {
-            host: name.to_owned(),
-            status: if code == 0 { Status::Ok } else { Status::Failed },
-            exit_code: Some(code),
-            duration_ms: 10,
-            group,
-            unreachable: None,
-        };
-        let lines = |hosts: &[HostOutcome]| -> Vec<String> {
-            host_groups(hosts).into_iter().map(|(text, _)| text).collect()
-        };
-        let mut hosts = vec![host("app01", 0, 0), host("app02", 1, 0), host("app03", 2, 0)];
-        assert_eq!(lines(&hosts).len(), 3, "a few have a line each");
-        hosts.extend([host("app04", 3, 0), host("web1", 4, 1)]);
-        assert_eq!(
-            lines(&hosts),
-            ["4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms", "1 host (web1): exit 1, 10 ms"]
-        );
-    }
-
-    #[test]
-    fn hosts_that_cannot_be_reached_are_told_with_the_reason() {
-        let host = |name: &str, group| HostOutcome {
-            host: name.to_owned(),
-            status: Status::Failed,
-            exit_code: None,
-            duration_ms: 10,
-            group,
-            unreachable: Some(format!("cannot reach {name}: connection refused")),
-        };
-        let lines = |hosts: &[HostOutcome]| -> Vec<String> {
-            host_groups(hosts).into_iter().map(|(text, _)| text).collect()
-        };
-        assert_eq!(lines(&[host("db1", 1)]), ["1 host (db1): not run: cannot reach db1: connection refused"]);
-        let many: Vec<HostOutcome> = (1..=5).map(|number| host(&format!("db{number}"), number)).collect();
-        assert_eq!(lines(&many), ["5 hosts (db[1-5]): not run: they cannot be reached"]);
-    }
-
-    #[test]
-    fn an_error_is_split_at_its_last_semicolon_outside_of_code() {
-        assert_eq!(split_hint("no model; set a key"), ("no model", Some("set a key")));
-        assert_eq!(split_hint("a; b; c"), ("a; b", Some("c")));
-        assert_eq!(split_hint("`a; b` failed"), ("`a; b` failed", None));
-        assert_eq!(split_hint("`a; b` failed; retry"), ("`a; b` failed", Some("retry")));
-        assert_eq!(split_hint("bad value \"x; y\" (a; b)"), ("bad value \"x; y\" (a; b)", None));
-        assert_eq!(split_hint("bad value \"a\\\"; y\"; retry"), ("bad value \"a\\\"; y\"", Some("retry")));
-        assert_eq!(split_hint("plain"), ("plain", None));
-        assert_eq!(split_hint("; x"), ("; x", None));
-        assert_eq!(error_lines("no model; set a key"), "error: no model\nhint: set a key\n");
-        assert_eq!(error_lines("plain"), "error: plain\n");
-    }
-}
+mod tests;

@@ -3,6 +3,8 @@
 mod changed_line;
 mod plan;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Arguments, ToolCall};
@@ -50,6 +52,27 @@ pub fn undo_summary(call: &ToolCall) -> Option<String> {
         Some(files) => format!("{what}: {files}"),
         None => what,
     })
+}
+
+/// Returns the hosts of a call in a session at `place`: of an undo, those of several hosts that it changes; of any
+/// other call all of them.
+pub fn hosts_of_call<'a>(call: &ToolCall, place: &'a str) -> Cow<'a, str> {
+    let arguments = match &call.arguments {
+        Arguments::Object(arguments) if call.name == UNDO_TOOL => arguments,
+        Arguments::Object(_) | Arguments::Invalid(_) => return Cow::Borrowed(place),
+    };
+    let list = |name: &str| arguments.get(name).and_then(serde_json::Value::as_array).into_iter().flatten();
+    let field = |value: &'_ serde_json::Value, name: &str| -> String {
+        value.get(name).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+    };
+    let records: Vec<String> = list("records").map(|record| field(record, "host")).collect();
+    let paths: Vec<String> = list("changes").map(|change| field(change, "path")).collect();
+    let is_changed = |host: &&str| {
+        let is_below = |path: &String| path.strip_prefix(host).is_some_and(|rest| rest.starts_with(':'));
+        records.iter().any(|record| record == host) || paths.iter().any(is_below)
+    };
+    let hosts: Vec<&str> = place.split(',').map(str::trim).filter(is_changed).collect();
+    if hosts.is_empty() { Cow::Borrowed(place) } else { Cow::Owned(hosts.join(",")) }
 }
 
 /// Names the first of some files, and counts the others and `unnamed` further ones: `a, b, c and 2 more`. `None` if no
@@ -105,14 +128,27 @@ mod tests {
     use super::*;
     use crate::id::CallId;
 
+    fn call(name: &str, arguments: serde_json::Value) -> ToolCall {
+        let serde_json::Value::Object(map) = arguments else { panic!("arguments are an object") };
+        let (id, name) = (CallId::new("c"), name.to_owned());
+        ToolCall { id, wire_id: None, name, arguments: Arguments::Object(map) }
+    }
+
+    #[test]
+    fn an_undo_is_on_the_hosts_that_it_changes() {
+        let place = "web1, web2,web3";
+        let on = |name: &str, arguments| hosts_of_call(&call(name, arguments), place).into_owned();
+        let record = |host: &str| json!({ "id": "a1", "host": host, "rights": "own" });
+        assert_eq!(on(UNDO_TOOL, json!({ "records": [record("web3"), record("web1")] })), "web1,web3");
+        assert_eq!(on(UNDO_TOOL, json!({ "changes": [{ "path": "web2:etc/a.conf" }] })), "web2");
+        assert_eq!(on(UNDO_TOOL, json!({ "changes": [{ "path": "etc/a.conf" }] })), place);
+        assert_eq!(on("bash", json!({ "command": "id" })), place);
+    }
+
     #[test]
     fn an_undo_names_its_files() {
-        let summary = |arguments: serde_json::Value| {
-            let serde_json::Value::Object(map) = arguments else { panic!("arguments are an object") };
-            let (id, name) = (CallId::new("c"), UNDO_TOOL.to_owned());
-            let call = ToolCall { id, wire_id: None, name, arguments: Arguments::Object(map) };
-            undo_summary(&call).expect("it is an undo")
-        };
+        let summary =
+            |arguments: serde_json::Value| undo_summary(&call(UNDO_TOOL, arguments)).expect("it is an undo");
         let files = |paths: &[&str]| paths.iter().map(|path| json!({ "path": path })).collect::<Vec<_>>();
         let two = files(&["etc/a.conf", "b\n.txt", "etc/a.conf"]);
         assert_eq!(summary(json!({ "changes": two })), "undo the last file change: etc/a.conf, b\\n.txt");

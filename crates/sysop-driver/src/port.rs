@@ -285,7 +285,7 @@ pub trait Store: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
     pub id: SessionId,
-    /// Beginning of the first prompt; empty if there was none.
+    /// Name that a user gave, or else the beginning of the first prompt or typed command; empty if there was none.
     pub title: String,
     pub created: Timestamp,
     /// Time of the last append.

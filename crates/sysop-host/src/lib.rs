@@ -166,6 +166,7 @@ fn toolbox(
         chunked: parking_lot::Mutex::default(),
         time_limits: tools::TimeLimits::default(),
         undo_settings: UndoSettings::default(),
+        capture_timeouts: undo::CaptureTimeouts::default(),
         last_survey: parking_lot::Mutex::default(),
     }
 }

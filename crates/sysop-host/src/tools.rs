@@ -39,7 +39,7 @@ use crate::output::redact::Secrets;
 use crate::path::RootPath;
 use crate::sandbox::{Escape, hint};
 use crate::terminal::SharedTerminal;
-use crate::undo::{Preparation, UndoSettings, records_of};
+use crate::undo::{CaptureTimeouts, Preparation, UndoSettings, records_of};
 
 /// Internal tool with which front ends undo changes; not offered to models.
 pub(crate) const UNDO: &str = "undo";
@@ -59,6 +59,7 @@ pub(crate) struct Toolbox {
     pub(crate) chunked: Mutex<ChunkedFiles>,
     pub(crate) time_limits: TimeLimits,
     pub(crate) undo_settings: UndoSettings,
+    pub(crate) capture_timeouts: CaptureTimeouts,
     /// The newest survey, with its call.
     pub(crate) last_survey: Mutex<Option<(ToolCall, Survey)>>,
 }

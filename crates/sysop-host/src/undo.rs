@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status, SystemChange};
 use sysop_core::policy::single_quoted;
@@ -25,8 +26,9 @@ use sysop_core::undo::{
     CapturePlan, NOT_EXACT, UndoRecord, UndoRights, named_files, plan, plan_paths, script_targets,
 };
 use sysop_driver::port::CancellationToken;
+use tokio::time::Instant;
 
-use crate::machine::{Program, TimeLimit};
+use crate::machine::{ExitReason, Program, TimeLimit};
 use crate::output::capture::Capture;
 use crate::tools::{CallContext, Toolbox, UNDO, push_line};
 
@@ -46,6 +48,8 @@ const PACKAGES_MAX: Duration = Duration::from_secs(60);
 /// Maximum time to compare the state after a canceled call.
 const CANCELLED_MAX: Duration = Duration::from_secs(4);
 const APPLY_MAX: Duration = Duration::from_secs(600);
+/// Time after a timeout during which nothing is saved for commands that may change files without naming them.
+const PAUSE_AFTER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time after which users are told that the state is still being saved, compared or restored.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 const CHANGES_LISTED_MAX: usize = 200;
@@ -63,11 +67,53 @@ pub struct UndoSettings {
     pub own: Vec<String>,
 }
 
+/// Reason why the script gave no lines. `Display` is a phrase.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum ScriptError {
+    #[error("timed out after {0} s")]
+    TimedOut(u64),
+    #[error("saving the state timed out a short time ago")]
+    TimedOutBefore,
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Timeouts of the script on a machine. A slow machine would delay each command by as much, so after a timeout, nothing
+/// is saved for some minutes for commands that may change files without naming them.
+#[derive(Debug, Default)]
+pub(crate) struct CaptureTimeouts {
+    last: Mutex<Option<Instant>>,
+}
+
+impl CaptureTimeouts {
+    /// Runs the script, unless it timed out a short time ago.
+    async fn run_unless_slow<T>(
+        &self,
+        script: impl Future<Output = Result<T, ScriptError>>,
+    ) -> Result<T, ScriptError> {
+        let last = *self.last.lock();
+        if last.is_some_and(|last| last.elapsed() < PAUSE_AFTER_TIMEOUT) {
+            return Err(ScriptError::TimedOutBefore);
+        }
+        let result = script.await;
+        self.note(&result);
+        result
+    }
+
+    fn note<T>(&self, result: &Result<T, ScriptError>) {
+        if matches!(result, Err(ScriptError::TimedOut(_))) {
+            *self.last.lock() = Some(Instant::now());
+        }
+    }
+}
+
 /// An undo record whose call has not finished.
 pub(crate) struct OpenRecord {
     record: UndoRecord,
     folder: String,
     is_complete: bool,
+    /// True if directories are watched whose changes the command does not name.
+    watches_directories: bool,
     /// Remarks from the script about what was not saved.
     notes: Vec<String>,
 }
@@ -163,9 +209,15 @@ impl Toolbox {
         let own = self.own_entries().await;
         words.extend(own.iter().map(String::as_str));
         let limit = if plan.has_packages { PACKAGES_MAX } else { CAPTURE_MAX };
-        let lines = match self.undo_script(&folder, plan.rights, &words, limit, cancel).await {
+        let watches_directories = plan.watches_directories();
+        let saving = self.undo_script(&folder, plan.rights, &words, limit, cancel);
+        let saved = match watches_directories {
+            true => self.capture_timeouts.run_unless_slow(saving).await,
+            false => saving.await,
+        };
+        let lines = match saved {
             Ok(lines) => lines,
-            Err(why) => return Preparation::Failed(why),
+            Err(why) => return Preparation::Failed(why.to_string()),
         };
         if let Some(none) = lines.iter().find(|line| line.word == "none") {
             return Preparation::Failed(none.how.clone());
@@ -177,7 +229,8 @@ impl Toolbox {
             });
         }
         let notes = notes(&lines);
-        Preparation::Open(OpenRecord { record, folder, is_complete: plan.is_complete, notes })
+        let is_complete = plan.is_complete;
+        Preparation::Open(OpenRecord { record, folder, is_complete, watches_directories, notes })
     }
 
     /// Adds to an outcome what the call changed, and whether that can be undone.
@@ -196,7 +249,13 @@ impl Toolbox {
                 let (words, cancel) = (["after", open.record.id.as_str()], CancellationToken::new());
                 let is_cancelled = outcome.status == Status::Cancelled;
                 let limit = if is_cancelled { CANCELLED_MAX } else { CAPTURE_MAX };
-                match self.undo_script(&open.folder, open.record.rights, &words, limit, &cancel).await {
+                let compared =
+                    self.undo_script(&open.folder, open.record.rights, &words, limit, &cancel).await;
+                // A canceled call waits a shorter time, which says little about the machine.
+                if open.watches_directories && !is_cancelled {
+                    self.capture_timeouts.note(&compared);
+                }
+                match compared {
                     Ok(lines) => conclude(open, &lines, outcome),
                     Err(why) => {
                         outcome.undo = Some(Reversibility::None);
@@ -274,7 +333,13 @@ impl Toolbox {
                     drift.join("; ")
                 ));
             }
-            let open = OpenRecord { record: next, folder, is_complete: true, notes: notes(&lines) };
+            let open = OpenRecord {
+                record: next,
+                folder,
+                is_complete: true,
+                watches_directories: false,
+                notes: notes(&lines),
+            };
             conclude(open, &lines, &mut outcome);
             for failed in lines.iter().filter(|line| line.word == "failed") {
                 push_line(&mut outcome.output, &format!("failed: {}", failed.name));
@@ -321,7 +386,7 @@ impl Toolbox {
         words: &[&str],
         limit: Duration,
         cancel: &CancellationToken,
-    ) -> Result<Vec<ScriptLine>, String> {
+    ) -> Result<Vec<ScriptLine>, ScriptError> {
         let sudo = if rights == UndoRights::Root { "sudo -n " } else { "" };
         let mut text =
             format!("exec {sudo}sh -c {} sysop-undo {}", single_quoted(SCRIPT), single_quoted(folder));
@@ -336,8 +401,13 @@ impl Toolbox {
         let fence = sysop_core::policy::Fence::Off;
         let exec = self.machine.exec(program, &fence, &limit, &mut capture, cancel);
         let exec = told_if_slow(exec, || self.tell_progress(words.first().copied())).await;
-        exec.map_err(|error| error.to_string())?.end.require_exit(&limit)?;
-        let bytes = capture.into_bytes().ok_or("the list of changes is too long")?;
+        let end = exec.map_err(|error| ScriptError::Failed(error.to_string()))?.end;
+        if end == ExitReason::TimedOut {
+            return Err(ScriptError::TimedOut(limit.time.as_secs()));
+        }
+        end.require_exit(&limit).map_err(ScriptError::Failed)?;
+        let too_long = || ScriptError::Failed("the list of changes is too long".to_owned());
+        let bytes = capture.into_bytes().ok_or_else(too_long)?;
         let text = String::from_utf8_lossy(&bytes);
         Ok(self.secrets.redact(&text).lines().filter_map(script_line).collect())
     }
@@ -478,6 +548,28 @@ mod tests {
     #[test]
     fn the_script_knows_the_same_directories_of_sysop() {
         assert!(SCRIPT.contains(&format!("for o in {}; do", OWN_IN_HOME.join(" "))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_was_too_slow_is_not_asked_again_at_once() {
+        let timeouts = CaptureTimeouts::default();
+        let asked = Cell::new(0);
+        let ask = |result: Result<(), ScriptError>| {
+            timeouts.run_unless_slow(async {
+                asked.set(asked.get() + 1);
+                result
+            })
+        };
+        let failed = ScriptError::Failed("no space left".to_owned());
+        assert_eq!(ask(Err(failed.clone())).await, Err(failed));
+        let timed_out = ScriptError::TimedOut(15);
+        assert_eq!(ask(Err(timed_out.clone())).await, Err(timed_out), "only a timeout costs time");
+        assert_eq!(ask(Ok(())).await, Err(ScriptError::TimedOutBefore));
+        assert_eq!(asked.get(), 2);
+        tokio::time::advance(PAUSE_AFTER_TIMEOUT).await;
+        assert_eq!(ask(Ok(())).await, Ok(()));
+        timeouts.note(&Err::<(), _>(ScriptError::TimedOut(15)));
+        assert_eq!(ask(Ok(())).await, Err(ScriptError::TimedOutBefore), "a slow comparison counts as well");
     }
 
     #[tokio::test(start_paused = true)]

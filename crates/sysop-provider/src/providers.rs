@@ -216,8 +216,9 @@ impl Providers {
     pub async fn probe(&self, provider: &str) -> ProbeResult {
         if provider == OLLAMA_SSH.name {
             let answer = tokio::time::timeout(PROBE_MAX, self.probe_remote()).await;
-            let answer =
-                answer.unwrap_or_else(|_| Err(probe_timeout(OLLAMA_SSH, &SettingSources::default())));
+            let answer = answer.unwrap_or_else(|_| {
+                Err(probe_timeout(OLLAMA_SSH, &SettingSources::default(), OLLAMA_SSH.base_url))
+            });
             return ProbeResult::of(answer.map_err(|failure| redacted(&failure, &Redactor::default())));
         }
         match self.list_request(provider) {
@@ -294,7 +295,7 @@ impl Providers {
         let answer = tokio::time::timeout(PROBE_MAX, self.list(&list_request, &redactor)).await;
         ProbeResult::of(match answer {
             Ok(answer) => answer.map_err(|failure| redacted(&failure, &redactor)),
-            Err(_) => Err(probe_timeout(list_request.target, &list_request.sources)),
+            Err(_) => Err(probe_timeout(list_request.target, &list_request.sources, &list_request.url)),
         })
     }
 
@@ -431,8 +432,8 @@ fn ollama_list_request(
     })
 }
 
-fn probe_timeout(target: &'static ProviderInfo, sources: &SettingSources) -> ModelFailure {
-    let next = target.unreachable_hint(sources.base_url.as_deref(), target.base_url);
+fn probe_timeout(target: &'static ProviderInfo, sources: &SettingSources, address: &str) -> ModelFailure {
+    let next = target.unreachable_hint(sources.base_url.as_deref(), address);
     let message = format!("{} did not respond within {} s; {next}", target.name, PROBE_MAX.as_secs());
     ModelFailure { kind: FailureKind::Unreachable, message }
 }

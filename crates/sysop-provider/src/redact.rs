@@ -1,7 +1,7 @@
 //! Prepares server text for display: masks secrets, strips control sequences, condenses pages, limits the length.
 
 use secrecy::{ExposeSecret as _, SecretString};
-use sysop_core::redact::KnownSecrets;
+use sysop_core::redact::{KnownSecrets, is_placeholder_key};
 use sysop_core::text::strip_controls;
 
 const QUOTE_CHARS_MAX: usize = 500;
@@ -14,6 +14,8 @@ const PUBLIC_HEADERS: [&str; 8] = [
     "accept", "anthropic-beta", "anthropic-version", "content-type", "host", "http-referer", "user-agent",
     "x-title",
 ];
+/// Headers whose value is the API key, perhaps after a scheme.
+const KEY_HEADERS: [&str; 4] = ["api-key", "authorization", "x-api-key", "x-goog-api-key"];
 
 /// The secrets of one call, masked in every text shown to the user.
 #[derive(Default)]
@@ -26,9 +28,13 @@ impl Redactor {
     pub(crate) fn new(headers: &[(String, SecretString)]) -> Self {
         let secrets = headers
             .iter()
-            .filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_ascii_lowercase().as_str()))
-            .flat_map(|(_, value)| value.expose_secret().split_whitespace())
-            .filter(|word| !is_scheme(word))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value))
+            .filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.as_str()))
+            .flat_map(|(name, value)| {
+                let is_key = KEY_HEADERS.contains(&name.as_str());
+                let words = value.expose_secret().split_whitespace();
+                words.filter(move |word| !(is_scheme(word) || is_key && is_placeholder_key(word)))
+            })
             .map(SecretString::from);
         Self { secrets: KnownSecrets::new(secrets) }
     }
@@ -116,6 +122,15 @@ mod tests {
             redactor().quote("Bearer sk-abc is bad, sk-abc-longer too, 2023-06-01 stays on"),
             "Bearer [key] is bad, [key] too, 2023-06-01 stays on"
         );
+    }
+
+    #[test]
+    fn masks_no_word_that_stands_for_a_key() {
+        let redactor = Redactor::new(&[
+            ("Authorization".to_owned(), "Bearer none".into()),
+            ("x-password".to_owned(), "test".into()),
+        ]);
+        assert_eq!(redactor.quote("none of the tests"), "none of the [key]s");
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(crate) mod editor;
 pub(crate) mod inline_screen;
 mod input_reader;
 mod live_output;
-mod no_echo;
+pub(crate) mod no_echo;
 mod panel_view;
 mod pastes;
 mod plain_view;

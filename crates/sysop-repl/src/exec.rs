@@ -29,6 +29,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, LateEffect, TtyApprovalIo, ask};
+use crate::chat::no_echo::NoEcho;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{RenderOptions, safe, words};
@@ -40,6 +41,7 @@ mod printer;
 mod program_prompts;
 mod sequence;
 mod standard_input;
+mod stopping;
 #[cfg(test)]
 mod tests;
 
@@ -51,11 +53,12 @@ use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptReceiver, PromptSender};
 pub use sequence::{
-    CommandSequence, ConfirmHandler, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent,
+    CallRole, CommandSequence, ConfirmHandler, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent,
     SequenceStep, confirm_on_terminal,
 };
 use sequence::{ConfirmSender, SequenceRun};
 pub use standard_input::{InputEnd, InputLimits, StandardInput, attach, read_standard_input};
+use stopping::StopRequest;
 
 /// Maximum time for a stopped turn to end and to kill its commands.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
@@ -95,7 +98,7 @@ pub enum ExecFormat {
 /// Request to exit the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopSignal {
-    /// SIGINT.
+    /// SIGINT or SIGQUIT.
     Interrupt,
     /// SIGTERM.
     Terminate,
@@ -147,6 +150,8 @@ pub struct ExecContext {
     pub confirm: Option<ConfirmHandler>,
     /// Service that saves rules; `None` if "always" is not offered.
     pub service: Option<Arc<dyn SessionService>>,
+    /// True if standard input is a terminal, on which keys typed during a call would stand between the lines.
+    pub hides_keys: bool,
     /// Requests to exit the process.
     pub stops: UnboundedReceiver<StopSignal>,
 }
@@ -157,6 +162,7 @@ pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     let (send, stops) = tokio::sync::mpsc::unbounded_channel();
     for (kind, stop) in [
         (SignalKind::interrupt(), StopSignal::Interrupt),
+        (SignalKind::quit(), StopSignal::Interrupt),
         (SignalKind::terminate(), StopSignal::Terminate),
         (SignalKind::hangup(), StopSignal::HangUp),
     ] {
@@ -246,6 +252,8 @@ pub async fn run(context: ExecContext) -> Exit {
         sent: None,
         sequence,
         ending: None,
+        stop: None,
+        no_echo: context.hides_keys.then(NoEcho::of_keys).flatten().map(Arc::new),
         hosts: HostSessions::default(),
         withdrawn: Arc::new(AtomicBool::new(false)),
         questions: ProgramPrompts::with_handler(context.ask_for_program),
@@ -357,6 +365,10 @@ struct ExecRun {
     hosts: HostSessions,
     /// Exit code, and the deadline for the turn to end; set once an exit has been requested.
     ending: Option<(Exit, Instant)>,
+    /// Set once the user has asked to stop.
+    stop: Option<StopRequest>,
+    /// Hides keys until the run and its last question have ended.
+    no_echo: Option<Arc<NoEcho>>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
     /// Command of the pending approval, as the user edited it.
@@ -375,7 +387,7 @@ struct ExecRun {
 }
 
 impl ExecRun {
-    /// Withdraws the questions and clears the row about a wait.
+    /// Withdraws the questions, clears the row about a wait, and says what a stop did.
     async fn leave(&mut self, replied: &mut PromptReceiver) {
         self.withdraw_questions();
         if self.questions.open.is_some() {
@@ -383,6 +395,7 @@ impl ExecRun {
             let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
         }
         self.printer.clear_wait();
+        self.tell_stop();
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "other events do not end the task")]
@@ -447,7 +460,8 @@ impl ExecRun {
                 self.missed_hosts.note_start();
                 None
             }
-            Event::ToolFinished { outcome, .. } if self.turn.is_some() => {
+            Event::ToolFinished { call, outcome } if self.turn.is_some() => {
+                self.note_call_end(call, outcome.status);
                 self.note_outcome(outcome);
                 None
             }
@@ -538,7 +552,7 @@ impl ExecRun {
             return exit;
         }
         let Some(end) = end else { return Exit::Failed };
-        self.printer.end(&end);
+        self.printer.end(&end, &self.transcript);
         match (end.reason, self.missed_hosts.error()) {
             (StopReason::EndTurn, Some(why)) => {
                 // The model's answer is no result: it could not do what the task needs.
@@ -612,8 +626,9 @@ impl ExecRun {
             let hint = self.undo_hint.clone().unwrap_or_else(|| ui_text::way_to_approve(plan));
             let guard = plan.guarded.map(ui_text::guarded);
             let preview = plan.preview.clone();
-            self.printer
-                .error(&format!("`{command}` needs approval, but no terminal is available; not run; {hint}"));
+            self.printer.error(&format!(
+                "`{command}` needs approval, but no terminal is available; it did not run; {hint}"
+            ));
             for line in preview.iter().filter(|line| *line != STILL_CHECKING) {
                 self.printer.note(&format!("preview: {}", line.replace('\n', " ")));
             }
@@ -635,8 +650,10 @@ impl ExecRun {
         self.late_effect = question.late_effect.clone();
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
+        let no_echo = self.no_echo.clone();
         tokio::task::spawn_blocking(move || {
             let answer = (ask.0)(&question, &withdrawn);
+            drop(no_echo);
             // The receiver is gone if the task has ended.
             let _ = answers.send((call, answer));
         });
@@ -682,7 +699,7 @@ impl ExecRun {
             }
             Ok(ApprovalOutcome::Reject(reason)) => Decision::Reject { reason },
             Ok(ApprovalOutcome::StopTurn) => Decision::Reject { reason: "stop".to_owned() },
-            Ok(ApprovalOutcome::Interrupt) => return self.end(Exit::Interrupted),
+            Ok(ApprovalOutcome::Interrupt) => return self.stop(Exit::Interrupted),
             Ok(ApprovalOutcome::Withdrawn) => return None,
             Err(error) => {
                 self.printer.error(&format!("cannot prompt for approval on this terminal: {error}"));
@@ -705,18 +722,6 @@ impl ExecRun {
         let error = self.opened.session.send(input).err()?;
         self.printer.error(&error);
         Some(Exit::Failed)
-    }
-
-    fn handle_signal(&mut self, stop: StopSignal) -> Option<Exit> {
-        let exit = stop.exit();
-        if self.sequence.as_ref().is_some_and(|run| !run.is_busy) {
-            return Some(exit); // nothing is running between two calls
-        }
-        // After a second request, do not wait.
-        if matches!(self.ending, Some((Exit::Interrupted | Exit::Terminated | Exit::HungUp, _))) {
-            return Some(exit);
-        }
-        self.end(exit)
     }
 
     /// Stops the turn and waits until its commands have been killed. Returns `exit` if no wait is needed.

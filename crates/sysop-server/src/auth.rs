@@ -30,11 +30,12 @@
 //! cookie that is a separate token (a child of the first, valid for at most 30 days) and is redirected to a URL without
 //! the token. A leaked URL therefore opens no second browser.
 //!
-//! A logged-in page can create a link for another browser. The token in the link's URL is valid for one visit only:
-//! it is not accepted in a header or in the login form, and it must be used within ten minutes (within a day if it has
-//! only the scope `read`). After the visit, the token represents the browser that opened the link: that browser's
-//! cookie is the token's child, and the token has its own limits, is listed, and can be revoked. It becomes invalid
-//! together with the token from which the link was created. A link never has a scope that its creator lacks.
+//! A logged-in page can create a link for another browser. The token in the link's URL is valid for one visit only. It is
+//! not accepted in a header. Pasted into the login form, it is spent as by its URL. It must be used within ten minutes
+//! (within a day if it has only the scope `read`). After the visit, the token represents the browser that opened the
+//! link: that browser's cookie is the token's child, and the token has its own limits, is listed, and can be revoked. It
+//! becomes invalid together with the token from which the link was created. A link never has a scope that its creator
+//! lacks.
 //!
 //! Failed attempts are counted per client address. Once an address has too many, its further failed attempts are
 //! answered as rate limited, but requests with a valid token are still admitted. Behind a proxy, the client address
@@ -56,8 +57,8 @@
 //! - A wrong `Host` or `Origin` is refused whatever token comes with it.
 //! - Nothing in this module logs, stores or returns a token in clear text, except the one response that hands it out. Error
 //!   messages say what is wrong with the URL, which the user can fix, and never what is wrong with a token.
-//! - A request without a valid token costs at most one hash. All such requests together cause at most one read of the
-//!   store per 100 ms.
+//! - A request without a valid token costs at most one hash, in the login form two. All such requests together cause at
+//!   most one read of the store per 100 ms.
 //! - A revoked or expired token is useless within a second, also for sockets that are already open.
 
 mod origin;

@@ -28,6 +28,19 @@ pub struct CreateSession {
     pub opened_by: Option<String>,
 }
 
+/// Facts about the server, for display: its machine, and the properties of a session for which nothing is chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerFacts {
+    /// Name of the machine that the server runs on.
+    pub machine: String,
+    /// Host of a new session; `local` is the server's machine.
+    pub host: String,
+    /// Root of a new session.
+    pub root: String,
+    pub model: ModelRef,
+    pub approve: ApprovalMode,
+}
+
 /// Wraps the host of a session each time the session is loaded into memory.
 pub type HostDecorator = Arc<dyn Fn(Arc<dyn Host>) -> Arc<dyn Host> + Send + Sync>;
 
@@ -141,6 +154,11 @@ pub trait SessionBackend: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Returns facts about the server, or `None` if it tells none.
+    fn facts(&self) -> Option<ServerFacts> {
+        None
+    }
+
     fn hosts(&self) -> Vec<NamedItem> {
         Vec::new()
     }
@@ -165,7 +183,7 @@ pub trait SessionBackend: Send + Sync {
         Err("this server cannot save rules; the command still needs approval".to_owned())
     }
 
-    /// Attributes the session's actions from now on to `who`, for the audit.
+    /// Records for the audit that `who` asks for a turn of the session.
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>);
 
     /// Audits a decision refused because one of the session's commands may have created the caller's token.

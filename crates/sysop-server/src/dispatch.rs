@@ -71,7 +71,7 @@ pub(crate) async fn handle_message(
             return Ok(MessageOutcome::Accepted);
         }
         ClientMessage::ApprovalDecision { tool_call_id, decision, .. } => {
-            check_decision(inner, session_ref, caller, tool_call_id, *decision).await?;
+            check_decision(inner, session_ref, tool_call_id, *decision).await?;
         }
         ClientMessage::UserMessage { content, images, .. }
             if content.trim().is_empty() && images.is_empty() =>
@@ -106,7 +106,6 @@ pub(crate) async fn handle_message(
 async fn check_decision(
     inner: &ServerInner,
     session_ref: &SessionRef,
-    caller: &Caller,
     tool_call_id: &CallId,
     decision: DecisionKind,
 ) -> Result<(), MessageRejection> {
@@ -129,7 +128,7 @@ async fn check_decision(
         let rule = known.offered_rule().filter(|_| known.asked_about() == Some(tool_call_id));
         let why = "no rule can be written for this call; it still needs approval";
         let rule = rule.ok_or_else(|| rejection(ErrorCode::BadMessage, why))?;
-        write_rule(inner, session_ref, caller, rule).await?;
+        write_rule(inner, session_ref, rule).await?;
     }
     Ok(())
 }
@@ -139,7 +138,6 @@ async fn check_decision(
 async fn write_rule(
     inner: &ServerInner,
     session_ref: &SessionRef,
-    caller: &Caller,
     rule: Rule,
 ) -> Result<(), MessageRejection> {
     if !inner.is_open() {
@@ -147,14 +145,18 @@ async fn write_rule(
     }
     let written = inner.registry.backend.save_rule(rule).await;
     let rule = written.map_err(|why| rejection(ErrorCode::Internal, why))?;
-    attribute(inner, session_ref, caller);
     send(inner, session_ref, vec![Input::Configure { change: ConfigChange::added_rule(rule) }])?;
     Ok(())
 }
 
+/// Attributes the turn that a message starts to its sender and trace.
 fn attribute(inner: &ServerInner, session_ref: &SessionRef, caller: &Caller) {
-    let trace = session_ref.state.trace().map(|trace| trace.to_string());
-    inner.registry.backend.attribute_to(&session_ref.state.id, &caller.name, trace.as_deref());
+    let (id, trace) = (&session_ref.state.id, session_ref.state.trace());
+    let text = trace.as_ref().map(ToString::to_string);
+    inner.registry.backend.attribute_to(id, &caller.name, text.as_deref());
+    if let (Some(spans), Some(trace)) = (&inner.settings.spans, trace) {
+        spans.attribute_to(id, trace);
+    }
 }
 
 /// Passes a message to the session, once per message id.
@@ -171,11 +173,8 @@ fn forward_to_session(
     {
         return Ok(MessageOutcome::Ignored);
     }
-    attribute(inner, session_ref, caller);
-    if let (Some(spans), Some(trace)) = (&inner.settings.spans, session_ref.state.trace())
-        && message.starts_turn()
-    {
-        spans.attribute_to(&session_ref.state.id, trace);
+    if message.starts_turn() {
+        attribute(inner, session_ref, caller);
     }
     let mut inputs = message.inputs(by);
     for input in &mut inputs {

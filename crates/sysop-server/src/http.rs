@@ -76,8 +76,10 @@ fn page_routes() -> Vec<Route> {
             .ok("The file", bytes(assets)),
         get("/api/openapi.json", Read, openapi::description, "Get this API description")
             .ok("OpenAPI 3.1", json::<Map<String, Value>>()),
-        get("/api/me", Read, links::me, "Show the name and the scopes of the caller's token")
-            .ok("The caller", json::<links::Me>()),
+        get("/api/me", Read, links::me, "Show the caller's name and scopes, and the server's defaults").ok(
+            "The caller, and the properties of a session for which nothing is chosen",
+            json::<links::Me>(),
+        ),
         post(
             "/api/links",
             Operate,
@@ -95,6 +97,8 @@ fn page_routes() -> Vec<Route> {
         post("/login", Public, log_in::log_in, "Exchange a token for a browser cookie")
             .body(form::<log_in::LogInForm>())
             .response("303", "Redirects to the page with the cookie", nothing()),
+        get("/login", Public, log_in::to_page, "Go to the page, which shows the login form if it is needed")
+            .response("303", "Redirects to the page", nothing()),
         get("/login.js", Public, log_in::script, "Get the script of the login form")
             .ok("The script", text(&["text/javascript"])),
         // Its own checks need the cookie; a page that only watches can be signed out as well.

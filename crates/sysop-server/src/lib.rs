@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::authenticator::{AllowAll, Authenticator, Caller, PageLink, Scope, TokenOrigin};
 pub use self::backend::{
-    Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, SessionBackend,
+    Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, ServerFacts, SessionBackend,
 };
 pub use self::client_tools::ClientToolSettings;
 pub use self::http::has_page;

@@ -201,7 +201,10 @@ fn alias(state: &mut State, call: &ProgramCall<'_>) {
 fn declare(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     if arguments.iter().all(|word| word.value_at.is_none()) {
-        state.note(call.span, RiskClass::Changes, "shows or sets variables");
+        let is_name = |word: &Word| !word.text().starts_with(['-', '+']);
+        let shows = options::has_option(arguments, "pfF", &[]) || !arguments.iter().any(is_name);
+        let why = if shows { "shows or sets variables" } else { "sets a variable" };
+        state.note(call.span, RiskClass::Changes, why);
     }
     let evaluates = options::has_option(arguments, "in", &[]) && name != "export" && name != "readonly";
     let plus = arguments.iter().any(|word| word.text().starts_with("+i"));

@@ -83,6 +83,7 @@ mod expansion;
 mod folders;
 mod grant;
 mod highlight;
+pub mod host_names;
 mod interpreter;
 mod lexer;
 mod operands;

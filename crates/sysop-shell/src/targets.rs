@@ -13,7 +13,7 @@ use super::lexer::{UNKNOWN, Word};
 use super::options::is_listed;
 use super::path;
 use super::protected;
-use super::state::{Span, State};
+use super::state::{Span, State, WRITES_TO_FILE};
 use crate::context::{Access, CommandContext, Resolution, ResolvedFile, Target};
 use crate::risk::RiskClass;
 
@@ -288,15 +288,23 @@ fn written(state: &mut State, span: Span, found: &Found, rule: Rule, verb: &str)
     if protected || device && !found.open {
         return;
     }
-    state.note(span, RiskClass::Changes, state.write_reason);
     let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
-    let unknown = |why| survey.incomplete.as_deref().unwrap_or(why);
-    if found.open && !resolved {
-        state.note(span, RiskClass::Opaque, unknown("writes to a path that is computed at run time"));
+    let unchecked = if found.open && !resolved {
+        Some("writes to a path that is computed at run time")
     } else if found.beyond {
-        state.note(span, RiskClass::Opaque, "writes to too many files to check");
+        Some("writes to too many files to check")
     } else if survey.resolution == Resolution::Failed && !resolved {
-        state.note(span, RiskClass::Opaque, unknown("writes to a path that could not be resolved"));
+        Some("writes to a path that could not be resolved")
+    } else {
+        None
+    };
+    let incomplete = survey.incomplete.as_deref().filter(|_| !found.beyond || found.open && !resolved);
+    // A reason about the path says more than that a file is written.
+    if unchecked.is_none() || incomplete.is_some() || state.write_reason != WRITES_TO_FILE {
+        state.note(span, RiskClass::Changes, state.write_reason);
+    }
+    if let Some(why) = unchecked {
+        state.note(span, RiskClass::Opaque, incomplete.unwrap_or(why));
     }
 }
 

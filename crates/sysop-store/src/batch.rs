@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use sysop_core::attached_data::typed_text;
-use sysop_core::event::{Event, Logged};
+use sysop_core::event::{Event, Logged, Origin};
 use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::redact::shapes::redact_command_shapes;
 use sysop_core::text::neutralize;
 use sysop_driver::port::{SessionSummary, StoreError};
 
@@ -35,7 +36,8 @@ pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]
 pub(crate) struct BatchSummary {
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,
-    /// Title from the first prompt in these events; empty if there is none. Only used if the session has no title.
+    /// Title from the first prompt or command in these events; empty if there is none. Only used if the session has no
+    /// title.
     pub(crate) title: String,
     /// Host, from the `SessionOpened` event; empty if the batch does not contain that event.
     pub(crate) host: String,
@@ -54,14 +56,16 @@ impl BatchSummary {
             host: String::new(),
             root: String::new(),
         };
+        let mut turn_origin = Origin::Model;
         for logged in events {
+            if let Event::TurnStarted { origin, .. } = &logged.event {
+                turn_origin = *origin;
+            }
             if let Event::SessionOpened { spec, .. } = &logged.event {
                 batch_summary.host.clone_from(&spec.host);
                 batch_summary.root.clone_from(&spec.root);
-            } else if let Event::TurnStarted { prompt, .. } = &logged.event
-                && batch_summary.title.is_empty()
-            {
-                batch_summary.title = title(prompt);
+            } else if batch_summary.title.is_empty() {
+                batch_summary.title = title_of(&logged.event, turn_origin);
             }
         }
         Some(batch_summary)
@@ -79,6 +83,23 @@ impl BatchSummary {
             pinned: false,
         }
     }
+}
+
+/// Returns the title that an event gives to a session without one: the prompt, or the command that runs without a
+/// model. Empty for other events. `turn_origin` is the origin of the event's turn, or `Model` if the turn began in an
+/// earlier batch; the title is then the command when it starts.
+fn title_of(event: &Event, turn_origin: Origin) -> String {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only these events have words of a user")]
+    let (call, origin) = match event {
+        Event::TurnStarted { prompt, .. } => return title(prompt),
+        Event::ApprovalAsked { call, .. } => (call, turn_origin),
+        Event::ToolStarted { call, origin } => (call, *origin),
+        _ => return String::new(),
+    };
+    if origin == Origin::Model {
+        return String::new();
+    }
+    title(&redact_command_shapes(call.text_argument("command").unwrap_or_default()))
 }
 
 /// Returns the beginning of a prompt on one line, at most `TITLE_CHARS_MAX` characters long and safe to display.

@@ -375,14 +375,17 @@ fn run(rest: &str) -> InputLine {
     InputLine::Run { name, values }
 }
 
-/// Returns the command with the most similar name, if one is similar enough.
+/// Returns the command with the most similar name, if one is similar enough. Among names that are equally similar, one
+/// of the same length as `word` is more likely.
 fn nearest(word: &str) -> Option<&'static str> {
     COMMANDS
         .iter()
-        .map(|(name, ..)| (distance(word, name), *name))
+        .map(|(name, ..)| (distance(word, name), name.len().abs_diff(word.len()), *name))
         .min()
-        .filter(|(distance, name)| *distance <= edits_max(word) || (word.len() > 2 && name.starts_with(word)))
-        .map(|(_, name)| name)
+        .filter(|(distance, _, name)| {
+            *distance <= edits_max(word) || (word.len() > 2 && name.starts_with(word))
+        })
+        .map(|(.., name)| name)
 }
 
 /// Returns the maximum edit distance at which `word` counts as a misspelled command. It is smaller for a short word,
@@ -495,6 +498,7 @@ mod tests {
             "/frobnicate",
             "/cots",
             "/hots",
+            "/modle x",
             "/permissions",
             "/permissions revoke 2",
             "/permissions revoke 0",
@@ -550,6 +554,7 @@ mod tests {
             "/frobnicate" -> Wrong("unknown command /frobnicate; see /help")
             "/cots" -> Wrong("unknown command /cots; did you mean /cost?")
             "/hots" -> Wrong("unknown command /hots; did you mean /host?")
+            "/modle x" -> Wrong("unknown command /modle; did you mean /model?")
             "/permissions" -> Permissions(List)
             "/permissions revoke 2" -> Permissions(Revoke(2))
             "/permissions revoke 0" -> Wrong("use /permissions, /permissions revoke N or /permissions revoke all")

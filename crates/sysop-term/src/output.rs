@@ -1,7 +1,8 @@
 //! Outcome of a tool call: the newest lines of its output, its summary, and a summary per host.
 
 use ratatui::style::Style;
-use sysop_core::outcome::{Outcome, Reversibility, Status};
+use sysop_core::outcome::{HostOutcome, Outcome, Reversibility, Status};
+use sysop_core::text::neutralize_line;
 use sysop_core::transcript::ToolOutput;
 use sysop_core::ui_text;
 use sysop_core::undo::split_undo_note;
@@ -79,13 +80,40 @@ pub fn end_rows(outcome: &Outcome, full_output: Option<&str>, columns: usize, th
     hang(wrap(&text, columns.saturating_sub(2).max(1)), &sign, &Span::new("  ", style))
 }
 
-/// Returns the output without what the summary states: the exit code line that tools add for the model, and that the
-/// call did not run because its turn was stopped.
+/// Returns the output without what the summary states: the exit code line that tools add for the model, what the host
+/// notes for the model about a job or program that still runs, and that the call did not run because its turn was
+/// stopped.
 pub fn shown_text(outcome: &Outcome) -> &str {
     if has_no_output(outcome) {
         return "";
     }
+    if let Some((text, _)) = outcome.split_program_note() {
+        return text;
+    }
     without_exit_code(without_job_note(outcome), outcome.exit_code)
+}
+
+/// Marks the lines of an output that the summaries of the hosts repeat: the sections of hosts that were not reached.
+/// Empty if there are none.
+///
+/// A host may print what looks like such a section, so only the heading and the reason are marked, and only if nothing
+/// else is in the section.
+pub fn lines_told_by_hosts(text: &str, hosts: &[HostOutcome]) -> Vec<bool> {
+    let reasons: Vec<&str> = hosts.iter().filter_map(|host| host.unreachable.as_deref()).collect();
+    if reasons.is_empty() {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = text.split('\n').collect();
+    let mut told = vec![false; lines.len()];
+    for (at, section) in lines.windows(2).enumerate() {
+        let is_reason = reasons.contains(&&*neutralize_line(section[1]));
+        let next = lines.get(at + 2).filter(|next| !next.is_empty() || at + 3 < lines.len());
+        let is_whole = next.is_none_or(|next| next.starts_with("== ") || next.starts_with("… ["));
+        if section[0].starts_with("== ") && section[0].ends_with(": not run ==") && is_reason && is_whole {
+            told[at..at + 2].fill(true);
+        }
+    }
+    told
 }
 
 /// Returns the output without the line that tells the model how to read a job. The summary names the job.
@@ -108,6 +136,9 @@ pub fn output_and_undo_note(outcome: &Outcome) -> (&str, Option<String>) {
         reasons.push(reason);
     }
     reasons.reverse();
+    if let Some((before, _)) = outcome.split_program_note() {
+        text = before;
+    }
     let note = (!reasons.is_empty()).then(|| format!("no undo: {}", reasons.join("; ")));
     (if has_no_output(outcome) { "" } else { without_exit_code(text, outcome.exit_code) }, note)
 }

@@ -8,7 +8,7 @@ use sysop_core::policy::{Finding, RiskClass};
 use sysop_core::text::{neutralize_line, visible_text};
 use sysop_core::transcript::{Proposal, SessionInfo};
 use sysop_core::ui_text;
-use sysop_core::undo::{UNDO_TOOL, UNDOES};
+use sysop_core::undo::{UNDO_TOOL, UNDOES, hosts_of_call};
 use sysop_shell::{HighlightKind, highlight};
 
 use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_command, wrap_exact};
@@ -273,11 +273,24 @@ fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec
     out
 }
 
-/// Returns a row with the hosts on which a change runs first. Empty for a read-only call, which runs on all
-/// hosts at once.
+/// Returns rows that name the hosts of a call on several hosts that the last calls did not reach, with the reasons.
+pub fn missed_host_rows(plan: &Proposal, facts: &SessionInfo, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let hosts = hosts_of_call(&plan.call, facts.place_of(&plan.call.name).0);
+    let hosts: Vec<&str> = hosts.split(',').map(str::trim).collect();
+    let style = theme.style(StyleRole::Warn);
+    let rows = facts.missed_hosts.reasons_on(&hosts).into_iter().flat_map(|line| {
+        let rows = wrap(&[Span::new(&neutralize_line(&line), style)], columns.saturating_sub(2).max(1));
+        hang(rows, &Span::new("! ", style), &Span::new("  ", style))
+    });
+    rows.collect()
+}
+
+/// Returns a row with the hosts on which a change runs first. Empty for a read-only call and for an undo, which run on
+/// all hosts at once.
 pub fn canary_rows(plan: &Proposal, facts: &SessionInfo, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (host, _) = facts.place_of(&plan.call.name);
-    let changes = plan.risk.class > RiskClass::ReadsRemote && host == facts.host;
+    let is_canaried = plan.risk.class > RiskClass::ReadsRemote && plan.call.name != UNDO_TOOL;
+    let changes = is_canaried && host == facts.host;
     let text = facts.canary_sentence().filter(|_| changes);
     text.map_or_else(Vec::new, |text| {
         let text = neutralize_line(&text).into_owned();

@@ -54,7 +54,7 @@ pub(crate) async fn run(
     };
     let Some((client, approval)) = waiting.iter().find(|(_, approval)| approval.id == *id) else {
         let why = format!(
-            "no approval {} is waiting; run `sysop approve` to list the approvals",
+            "no pending approval `{}`; run `sysop approve` to list the approvals",
             neutralize_line(id)
         );
         return Err(CommandError::usage(why).into());

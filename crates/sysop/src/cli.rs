@@ -31,6 +31,7 @@ mod config;
 mod global_help;
 mod models;
 mod shell;
+mod tips;
 mod trust;
 mod values;
 mod words;
@@ -40,13 +41,14 @@ pub(crate) use global_help::without_inapplicable;
 use global_help::{hide_inapplicable, inapplicable_flag, named_command};
 pub(crate) use models::ModelCommand;
 pub(crate) use shell::{InitShell, ShellInitArguments};
+use tips::with_tips;
 pub(crate) use trust::TrustArguments;
 #[cfg(test)]
 use values::DAY_MS;
 use values::{assignment, call_number, size, task, token_lifetime, token_name, token_scopes, word};
 #[cfg(test)]
 use words::COMMANDS;
-use words::{join_resume, mistyped_command, policy_options_first, with_config_tip};
+use words::{join_resume, mistyped_command, policy_options_first};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -97,7 +99,10 @@ Exit codes:
   2    Invalid usage or configuration
   3    Approval required, but no terminal available; the command did not run
   4    Stopped by another client
+  129  The terminal was closed (SIGHUP)
   130  Interrupted (Ctrl-C)
+  141  Standard output was closed by its reader
+  143  Terminated (SIGTERM)
 
 Environment:
   SYSOP_<KEY>                        Set a config key; `__` separates a table
@@ -740,7 +745,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
         Some(matches) => matches,
         None => {
             command = hide_inapplicable(command);
-            command.try_get_matches_from_mut(arguments.iter().cloned()).map_err(with_config_tip)?
+            let matches = command.try_get_matches_from_mut(arguments.iter().cloned());
+            matches.map_err(|error| with_tips(error, &mut command, &arguments))?
         }
     };
     let mut parsed = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;

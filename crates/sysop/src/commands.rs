@@ -246,6 +246,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
         confirm: asks.then(|| exec::confirm_on_terminal(color)),
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
         service: Some(Arc::new(services.clone())),
+        hides_keys: asks,
         stops,
     };
     let exit = exec::run(context).await;

@@ -8,8 +8,8 @@ use sysop_core::text::neutralize;
 
 use crate::cli::ConfigCommand;
 use crate::config::{
-    ConfigOrigin, EffectiveKey, apply_changes, check_text, create_private_folder, display_path, new_problem,
-    parse_key, read_text, remove_key, replace_private_file, save_config,
+    ConfigOrigin, EffectiveKey, KeyPath, apply_changes, check_text, create_private_folder, display_path,
+    new_problem, parse_key, read_text, remove_key, replace_private_file, save_config, values_in,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
@@ -73,6 +73,9 @@ fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
         return Err(usage(&problem).into());
     }
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
+    for (key, _) in &changes {
+        tell_change(settings, key, &before, &after);
+    }
     if let Some(variable) = overriding_variable(settings, &changes) {
         crate::tell(&format!("warning: the environment variable {variable} overrides this value"));
     }
@@ -99,7 +102,20 @@ fn unset(settings: &Settings, key: &str) -> Result<Exit> {
         return Err(CommandError::failed(format!("`{key}` is not set in {}", display_path(path))).into());
     };
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
+    tell_change(settings, &key, &before, &after);
     Ok(Exit::Done)
+}
+
+/// Prints the values of a key in the texts of the user's file before and after a change, one per line.
+fn tell_change(settings: &Settings, key: &KeyPath, before: &str, after: &str) {
+    if settings.verbosity == Verbosity::Quiet {
+        return;
+    }
+    for (label, text) in [("was", before), ("now", after)] {
+        let lines = values_in(&settings.config.own_file, text, key);
+        let value = if lines.is_empty() { format!("{key} is not set") } else { lines.join(", ") };
+        crate::tell(&format!("{label}: {value}"));
+    }
 }
 
 fn value_of_stdin() -> Result<String> {

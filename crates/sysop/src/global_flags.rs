@@ -21,7 +21,7 @@ use crate::config::{DEMO, unknown_provider};
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalFlags {
     /// Host(s) to run on: `local`, an SSH destination, a configured host, @TAG, docker:NAME, podman:NAME, kube:NS/POD,
-    /// or a comma-separated list
+    /// or a comma-separated list without `local`
     #[arg(short = 'H', long, global = true, value_name = "DEST", value_parser = host)]
     pub(crate) host: Option<String>,
     /// Run changes on the first N hosts; continue only if all succeed with the same result
@@ -48,7 +48,7 @@ pub(crate) struct GlobalFlags {
     /// Resume the most recent session, if possible of this host and directory
     #[arg(short = 'c', long = "continue", global = true, conflicts_with = "resume")]
     pub(crate) resume_latest: bool,
-    /// Resume a session, by id or id prefix [default: as with --continue]
+    /// Resume a session, by id or id prefix [default: the most recent]
     #[arg(
         long,
         global = true,
@@ -117,6 +117,11 @@ impl GlobalFlags {
         if std::mem::take(&mut self.resume_latest) {
             self.resume = Some(ResumeTarget::Latest);
         }
+    }
+
+    /// Returns the flags without those that override config keys, for a command that shows and writes the config.
+    pub(crate) fn without_overrides(self) -> Self {
+        Self { host: None, model: None, approve: None, profile: None, ..self }
     }
 
     /// Returns the model for a session on a server, which does not know this machine's providers. Fails if the flag names

@@ -29,7 +29,7 @@ use crate::known_host;
 use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
 use crate::model_lists;
 use crate::select_model::{OllamaAnswer, OllamaServer, select_model};
-use crate::settings::Settings;
+use crate::settings::{HostChoice, Settings};
 
 const ANSWER_BYTES_MAX: u64 = 4096;
 /// Minimum number of characters of an answer that is taken for an API key.
@@ -115,15 +115,29 @@ impl<'a> Prompter<'a> {
 
     /// Asks until the answer is one of `answers`. Fails like [`Self::ask_until`].
     pub(crate) fn choice(&mut self, question: &str, answers: &[&str]) -> Result<String> {
-        Ok(self.ask_until(question, |answer| wrong_choice(answer, answers))?.to_lowercase())
+        self.choose(question, &Choices { answers, words: &[], default: None })
     }
 
     /// Like [`Self::choice`], but Enter alone means `default`.
     pub(crate) fn choice_or(&mut self, question: &str, answers: &[&str], default: &str) -> Result<String> {
+        self.choice_or_word(question, answers, &[], default)
+    }
+
+    /// Like [`Self::choice_or`]. Each of `words` means the answer at the same position.
+    fn choice_or_word(
+        &mut self,
+        question: &str,
+        answers: &[&str],
+        words: &[&str],
+        default: &str,
+    ) -> Result<String> {
         let question = format!("{question}, Enter for {default}, q quits]: ");
-        let problem = |answer: &str| if answer.is_empty() { None } else { wrong_choice(answer, answers) };
-        let answer = self.ask_until(&question, problem)?.to_lowercase();
-        Ok(if answer.is_empty() { default.to_owned() } else { answer })
+        self.choose(&question, &Choices { answers, words, default: Some(default) })
+    }
+
+    fn choose(&mut self, question: &str, choices: &Choices<'_>) -> Result<String> {
+        let answer = self.ask_until(question, |answer| choices.problem(answer))?;
+        Ok(choices.find(&answer).expect("an answer without a problem is one of the choices").to_owned())
     }
 
     /// Asks for a secret, which must not be empty, without echoing it on a terminal.
@@ -137,21 +151,43 @@ impl<'a> Prompter<'a> {
     }
 }
 
-fn wrong_choice(answer: &str, answers: &[&str]) -> Option<String> {
-    let is_known = answers.contains(&answer.to_lowercase().as_str());
-    let seen = if looks_like_key(answer) { SEEN_KEY } else { "" };
-    (!is_known).then(|| format!("{seen}Enter {} or q.", answers.join(", ")))
+/// Answers to a question.
+struct Choices<'a> {
+    answers: &'a [&'a str],
+    /// Other words for the answers, in the same order.
+    words: &'a [&'a str],
+    /// Meaning of Enter alone.
+    default: Option<&'a str>,
+}
+
+impl<'a> Choices<'a> {
+    fn find(&self, typed: &str) -> Option<&'a str> {
+        if typed.is_empty() {
+            return self.default;
+        }
+        let position = |all: &[&str]| all.iter().position(|known| known.eq_ignore_ascii_case(typed));
+        position(self.answers).or_else(|| position(self.words)).map(|at| self.answers[at])
+    }
+
+    fn problem(&self, typed: &str) -> Option<String> {
+        let (last, others) = self.answers.split_last()?;
+        let seen = if looks_like_key(typed) { SEEN_KEY } else { "" };
+        let none = self.find(typed).is_none();
+        none.then(|| format!("{seen}Enter {} or {last} (q quits).", others.join(", ")))
+    }
 }
 
 /// Beginning of the response to a key that was pasted where the terminal shows what is typed.
 const SEEN_KEY: &str =
     "That looks like an API key. It was not stored, but it is visible on your screen: clear the screen. ";
 
-/// Returns true for an answer that may be an API key: it begins like one, or is a long word of letters and digits.
+/// Returns true for an answer that may be an API key: it begins like one, or is a long word of letters and digits
+/// that is no URL and does not begin like a path.
 fn looks_like_key(answer: &str) -> bool {
     let has = |test: fn(&char) -> bool| answer.chars().any(|character| test(&character));
-    let is_mixed =
-        || answer.len() >= KEY_CHARS_MIN && has(char::is_ascii_digit) && has(char::is_ascii_lowercase);
+    let is_place = answer.contains("://") || answer.starts_with(['/', '~', '.']);
+    let is_long = answer.len() >= KEY_CHARS_MIN && !is_place;
+    let is_mixed = || is_long && has(char::is_ascii_digit) && has(char::is_ascii_lowercase);
     let is_prefixed = KEY_PREFIXES.iter().any(|prefix| answer.starts_with(prefix));
     !has(|character| character.is_whitespace()) && (is_prefixed || is_mixed())
 }
@@ -186,7 +222,9 @@ impl Drop for HiddenInput {
 }
 
 /// Runs the wizard on standard input and standard error.
-pub(crate) fn run(flags: &GlobalFlags, settings: &Settings) -> Result<()> {
+pub(crate) fn run(flags: GlobalFlags) -> Result<()> {
+    let flags = flags.without_overrides();
+    let settings = &crate::load(&flags)?;
     require_own_file(settings)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
     let mut prompter = Prompter::new(&mut input, &mut output);
@@ -198,7 +236,7 @@ pub(crate) fn run(flags: &GlobalFlags, settings: &Settings) -> Result<()> {
         crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask))?;
     }
     if has_new_key(&setup.changes) || (written == ConfigWrite::Changed && concerns_model(&setup.changes)) {
-        crate::wait_for(tell_answer(crate::load_quietly(flags)?))?;
+        crate::wait_for(tell_answer(crate::load_quietly(&flags)?))?;
     }
     let is_model = |(key, _): &(KeyPath, String)| *key == KeyPath::from("model");
     crate::tell(if setup.changes.iter().any(is_model) || has_model(settings, &ollama) {
@@ -281,26 +319,29 @@ fn choose(
         _ => Setup::default(),
     };
     choose_host(prompter, settings, &mut setup.changes)?;
-    let has_mode =
-        settings.config.entry("approve").is_some_and(|entry| *entry.origin() != ConfigOrigin::Default);
-    let keep = if has_mode { "\n  [5] keep the current setting" } else { "" };
+    choose_mode(prompter, settings, &mut setup.changes)?;
+    Ok((setup, download))
+}
+
+/// Asks when commands may run. A mode that is set stays if the user presses Enter.
+fn choose_mode(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut Changes) -> Result<()> {
+    const MODES: [&str; 4] = ["ask", "each", "auto", "never"];
+    let entry = settings.config.entry("approve").filter(|entry| *entry.origin() != ConfigOrigin::Default);
+    let current = entry.and_then(|_| settings.config.get::<String>("approve"));
+    let keep = current.as_ref().map(|mode| format!("\n  [5] keep the current setting: {mode}"));
     prompter.say(&format!(
         "When may commands run?\n  [1] ask: run read-only commands, ask before everything else (recommended)\n  [2] \
          each: ask before every command\n  [3] auto: run changes, too; ask before dangerous ones and code that cannot be \
-         checked\n  [4] never: run \
-         read-only commands only{keep}",
+         checked\n  [4] never: run read-only commands only{}",
+        keep.as_deref().unwrap_or_default()
     ))?;
-    let choices: &[&str] = if has_mode { &["1", "2", "3", "4", "5"] } else { &["1", "2", "3", "4"] };
-    let mode = match prompter.choice_or(&format!("Your choice [1-{}", choices.len()), choices, "1")?.as_str()
-    {
-        "1" => Some("ask"),
-        "2" => Some("each"),
-        "3" => Some("auto"),
-        "4" => Some("never"),
-        _ => None,
-    };
-    setup.changes.extend(mode.map(|mode| (KeyPath::from("approve"), mode.to_owned())));
-    Ok((setup, download))
+    let (choices, default): (&[&str], _) =
+        if keep.is_some() { (&["1", "2", "3", "4", "5"], "5") } else { (&["1", "2", "3", "4"], "1") };
+    let question = format!("Your choice [1-{}", choices.len());
+    let answer = prompter.choice_or_word(&question, choices, &MODES, default)?;
+    let chosen = choices.iter().position(|choice| *choice == answer).and_then(|at| MODES.get(at));
+    changes.extend(chosen.map(|mode| (KeyPath::from("approve"), (*mode).to_owned())));
+    Ok(())
 }
 
 /// Returns the choice of a model that runs on this machine, for a menu.
@@ -346,7 +387,10 @@ fn no_ollama_model(ollama: &OllamaServer) -> String {
     }
 }
 
+/// Asks for the default host. Hosts that are set stay if the user presses Enter.
 fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut Changes) -> Result<()> {
+    let current = settings.config.get::<String>("connection.host");
+    let current = current.filter(|_| settings.host != HostChoice::Local);
     let mut known = settings.ssh_names();
     known.extend(settings.hosts.known.iter().map(|host| host.target.name.clone()));
     known.sort();
@@ -354,13 +398,16 @@ fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut C
     let more = if known.len() > HOSTS_SHOWN_MAX { ", …" } else { "" };
     known.truncate(HOSTS_SHOWN_MAX);
     let examples = if known.is_empty() { String::new() } else { format!(" ({}{more})", known.join(", ")) };
-    let question = format!("Host to run on{examples} [Enter for this machine, q quits]: ");
+    let enter = current.as_ref().map(|hosts| format!("Enter for {hosts}, `local` for this machine"));
+    let enter = enter.as_deref().unwrap_or("Enter for this machine");
+    let question = format!("Host to run on{examples} [{enter}, q quits]: ");
     for _ in 0..ATTEMPTS_MAX {
         let host = prompter.ask(&question)?;
         if host.is_empty() {
             return Ok(());
         }
         let problem = match settings.hosts.resolve(&host) {
+            Ok(HostChoice::Local) if current.is_none() => return Ok(()),
             Ok(choice) => {
                 crate::wait_for(async { Ok(known_host::check_host(settings, &choice).await.err()) })?
             }
@@ -418,7 +465,7 @@ pub(crate) fn propose(
     for line in after.lines().filter(|line| !line.is_empty() && !old.contains(line)) {
         prompter.say(&format!("  {line}"))?;
     }
-    if prompter.choice_or("Write it? [y/n", &["y", "yes", "n", "no"], "y")?.starts_with('n') {
+    if prompter.choice_or_word("Write it? [y/n", &["y", "n"], &["yes", "no"], "y")? == "n" {
         return Err(CommandError::failed("the config was not changed").into());
     }
     store_key(setup)?;

@@ -157,7 +157,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         }
         Command::Models { provider } => wait_for(model_lists::run(load(&flags)?, provider)),
         Command::Trust(arguments) => wait_for(trust::run(flags, arguments)),
-        Command::Init => init::run(&flags, &load(&flags)?).map(|()| Exit::Done),
+        Command::Init => init::run(flags).map(|()| Exit::Done),
         Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
         Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),
         Command::Skills(SkillsCommand::Check { paths }) => report(skills::check(&paths)),

@@ -65,9 +65,6 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
         return crate::wait_for(commands::routine(settings, &arguments.routine, command));
     }
     let (values, missing) = routine.known_values(&arguments.values).map_err(|error| usage(&error))?;
-    let words = std::iter::once(arguments.routine.clone())
-        .chain(arguments.values.iter().map(|(name, value)| format!("{name}={value}")));
-    let words: Vec<String> = words.map(|word| shell_words::quote(&word).into_owned()).collect();
     let file = arguments.file.as_ref().map(|file| shell_words::quote(&file.to_string_lossy()).into_owned());
     let file = file.map(|file| format!("--file {file} ")).unwrap_or_default();
     let host = match &settings.host {
@@ -81,7 +78,7 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
         name: arguments.routine.clone(),
         routine,
         values,
-        invocation: format!("sysop run {file}{host}{}", words.join(" ")),
+        invocation: invocation(&format!("{file}{host}"), &arguments.routine, &arguments.values),
     };
     let last = book.routine.steps.len().max(1);
     if let Some(from) = arguments.from.filter(|from| *from > last) {
@@ -107,6 +104,12 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
     crate::wait_for(commands::runbook(settings, &arguments.routine, Box::new(sequence), others))
 }
 
+/// Returns the command line of a run. `flags` are quoted and end with a space, unless empty.
+fn invocation(flags: &str, routine: &str, values: &[(String, String)]) -> String {
+    let values = values.iter().map(|(name, value)| format!(" {name}={}", shell_words::quote(value)));
+    format!("sysop run {flags}{}{}", shell_words::quote(routine), values.collect::<String>())
+}
+
 fn refuse_faults(name: &str, routine: &Routine, place: &Path) -> Result<(), CommandError> {
     let Some(fault) = routine.faults.first() else { return Ok(()) };
     let more = match routine.faults.len() {
@@ -115,7 +118,7 @@ fn refuse_faults(name: &str, routine: &Routine, place: &Path) -> Result<(), Comm
     };
     let file = display_path(place);
     Err(CommandError::usage(format!(
-        "the routine {name:?} cannot run: {file}:{}: {}{more}; run `sysop runbook check {file}` to see each fault",
+        "the routine {name:?} cannot run: {file}:{}: {}{more}; run `sysop runbook check {file}` to see all errors",
         fault.line, fault.message
     )))
 }
@@ -146,8 +149,10 @@ pub(crate) async fn export(settings: Settings, arguments: RunbookExportArguments
         draft.confirm(&mut io::stdin().lock(), &mut io::stderr().lock())?;
     }
     let text = draft.write(arguments.format);
-    for note in draft.notes() {
-        crate::tell(&format!("note: {note}"));
+    if tells_notes(arguments.output.is_some(), io::stdout().is_terminal()) {
+        for note in draft.notes() {
+            crate::tell(&format!("note: {note}"));
+        }
     }
     match &arguments.output {
         Some(path) => {
@@ -158,6 +163,11 @@ pub(crate) async fn export(settings: Settings, arguments: RunbookExportArguments
         }
         None => crate::emit(text.as_bytes()),
     }
+}
+
+/// Returns true if notes are printed besides the runbook, which has them as comments.
+fn tells_notes(is_in_file: bool, is_on_terminal: bool) -> bool {
+    is_in_file || !is_on_terminal
 }
 
 async fn read(storage: &Storage, session: Option<&str>) -> Result<(SessionId, SessionRecord), CommandError> {

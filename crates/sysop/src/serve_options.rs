@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::config::display_path;
 use crate::exit::CommandError;
 use crate::global_flags::number_of;
-use crate::settings::Settings;
+use crate::settings::{ProviderSettings, Settings};
 
 /// Listener and access options.
 #[derive(Debug, Clone, Args)]
@@ -202,13 +202,6 @@ pub(crate) fn redaction(settings: &Settings) -> CommandRedactor {
 
 /// Secrets that must not appear in the audit log.
 fn secrets(settings: &Settings) -> Vec<SecretString> {
-    let of = |provider: &crate::settings::ProviderSettings| {
-        provider
-            .api_key
-            .iter()
-            .cloned()
-            .chain(provider.headers.iter().map(|(_, value)| value.clone()))
-            .collect::<Vec<_>>()
-    };
-    settings.providers.values().flat_map(of).chain(settings.database_password()).collect()
+    let of = settings.providers.values().flat_map(ProviderSettings::secrets);
+    of.chain(settings.database_password()).collect()
 }

@@ -38,6 +38,7 @@ mod checks;
 mod hosts;
 mod mcp;
 mod sandbox;
+mod secrets;
 mod ssh_names;
 
 use hosts::asks_and_denies;
@@ -287,15 +288,6 @@ impl Settings {
     pub(crate) fn database_password(&self) -> Option<SecretString> {
         let url = url::Url::parse(self.database.as_ref()?.expose_secret()).ok()?;
         url.password().filter(|password| !password.is_empty()).map(SecretString::from)
-    }
-
-    /// Returns the keys and passwords in these settings, which no model may see.
-    pub(crate) fn secrets(&self) -> Vec<SecretString> {
-        let of = self.providers.values().flat_map(|provider| {
-            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
-        });
-        let of_mcp = self.mcp.iter().flat_map(|server| server.secrets.iter().cloned());
-        of.chain(self.database_password()).chain(of_mcp).collect()
     }
 
     /// Returns a model's context window in tokens, from the config or the built-in table; `None` if unknown.

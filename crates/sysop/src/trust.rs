@@ -18,9 +18,13 @@ use crate::settings::{HostChoice, Settings};
 /// Trusts the workspace, and prints what now counts. Fails if the data directory is not writable, or if there is nothing
 /// to revoke.
 pub(crate) async fn run(flags: GlobalFlags, arguments: TrustArguments) -> Result<Exit> {
+    let is_named = arguments.folder.is_some();
     let root = arguments.folder.or(flags.root);
     let deleted = root.as_deref().filter(|_| arguments.revoke).and_then(deleted_workspace);
     let root = root.filter(|_| deleted.is_none());
+    if let Some(folder) = root.as_deref().filter(|_| is_named) {
+        check_folder(folder, if arguments.revoke { "revoke the trust of" } else { "trust" })?;
+    }
     let flags = GlobalFlags { root, host: Some("local".to_owned()), trust: false, ..flags };
     let settings = crate::load_quietly(&flags)?;
     let data = &settings.folders.data;
@@ -38,6 +42,16 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: TrustArguments) -> Result
         return crate::emit(rows(&[told]).as_bytes());
     }
     crate::emit(rows(&trust_files(settings).await?).as_bytes())
+}
+
+fn check_folder(path: &Path, verb: &str) -> Result<(), CommandError> {
+    let hint = "name the directory of a workspace";
+    let shown = display_path(path);
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(CommandError::usage(format!("cannot {verb} {shown}: it is not a directory; {hint}"))),
+        Err(error) => Err(CommandError::usage(format!("cannot {verb} {shown}: {error}; {hint}"))),
+    }
 }
 
 /// Returns the canonical path that a directory had before it was deleted, or `None` if it exists.
@@ -78,7 +92,24 @@ async fn trust_files(settings: Settings) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::rows;
+    use std::path::Path;
+
+    use super::{check_folder, rows};
+
+    #[test]
+    fn an_argument_that_is_no_directory_is_not_called_the_root() {
+        let folder = tempfile::tempdir().expect("a temporary directory can be made");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").expect("the directory is writable");
+        assert!(check_folder(folder.path(), "trust").is_ok());
+        for verb in ["trust", "revoke the trust of"] {
+            for path in [&file, Path::new("/no/such/dir")] {
+                let error = check_folder(path, verb).expect_err("it is no directory").message;
+                assert!(error.starts_with(&format!("cannot {verb} /")), "{error}");
+                assert!(error.ends_with("; name the directory of a workspace"), "{error}");
+            }
+        }
+    }
 
     #[test]
     fn a_file_name_with_a_line_feed_forges_no_row() {

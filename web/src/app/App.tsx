@@ -251,6 +251,7 @@ export function App({ sessions, sessionList }: Props) {
                         store={active}
                         commands={commands}
                         takesFocus={entered === active.id}
+                        terminalShown={!narrow && !terminalHidden}
                         focused={() => setEntered(undefined)}
                       />
                     </ErrorBoundary>

@@ -11,7 +11,7 @@ export function DialogView({ dialog, close, open, enter, ...page }: DialogProps)
   const { tabs, me, set, preferences } = page;
   switch (dialog) {
     case "connect":
-      return <NewSessionDialog made={enter} close={close} />;
+      return <NewSessionDialog server={me?.server} made={enter} close={close} />;
     case "palette":
       return <CommandPalette actions={pageActions({ ...page, open })} close={close} />;
     case "help":

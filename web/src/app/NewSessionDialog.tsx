@@ -6,16 +6,26 @@ import {
   type HostRow,
   listHosts,
   listModels,
+  type ServerInfo,
 } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
 import { neutralizeLine } from "../text/neutralize";
 
 interface Props {
+  server: ServerInfo | undefined;
   made(id: string): void;
   close(): void;
 }
 
-export function NewSessionDialog({ made, close }: Props) {
+/** Name of the server's machine as a host. */
+const LOCAL = "local";
+
+/** Text for a field without a choice, with the server's value if it is known. */
+function withDefault(value: string | undefined): string {
+  return value ? `Server default (${neutralizeLine(value)})` : "Server default";
+}
+
+export function NewSessionDialog({ server, made, close }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [hosts, setHosts] = useState<readonly HostRow[]>([]);
   const [models, setModels] = useState<readonly string[]>([]);
@@ -42,6 +52,8 @@ export function NewSessionDialog({ made, close }: Props) {
     };
   }, []);
 
+  // Another host may have its own.
+  const ofDefaultHost = host.trim() === "" ? server : undefined;
   const known = hosts.some(({ name }) => name === host);
   const shown = known ? hosts : hosts.filter(({ name }) => name.includes(host));
   const send = async (event: FormEvent<HTMLFormElement>) => {
@@ -73,7 +85,7 @@ export function NewSessionDialog({ made, close }: Props) {
             name="host"
             className="field"
             value={host}
-            placeholder="Server default"
+            placeholder={withDefault(server?.host === LOCAL ? server.machine : server?.host)}
             aria-describedby="host-forms"
             autoComplete="off"
             spellCheck="false"
@@ -89,7 +101,11 @@ export function NewSessionDialog({ made, close }: Props) {
               <li key={name}>
                 <button type="button" aria-pressed={host === name} onClick={() => setHost(name)}>
                   <b>{neutralizeLine(name)}</b>
-                  {description !== name && <span className="meta">{neutralizeLine(description)}</span>}
+                  {description !== name && (
+                    <span className="meta">
+                      {neutralizeLine(name === LOCAL ? (server?.machine ?? "the server") : description)}
+                    </span>
+                  )}
                 </button>
               </li>
             ))}
@@ -99,7 +115,7 @@ export function NewSessionDialog({ made, close }: Props) {
           <label className="named">
             Model
             <select name="model" className="field" defaultValue="">
-              <option value="">Server default{models[0] && ` (${neutralizeLine(models[0])})`}</option>
+              <option value="">{withDefault(models[0])}</option>
               {models.map((name) => (
                 <option key={name} value={name}>
                   {neutralizeLine(name)}
@@ -110,7 +126,7 @@ export function NewSessionDialog({ made, close }: Props) {
           <label className="named">
             Approval mode
             <select name="approve" className="field" defaultValue="">
-              <option value="">Server default</option>
+              <option value="">{withDefault(ofDefaultHost?.approve)}</option>
               <option value="each">Ask before every command (each)</option>
               <option value="ask">Ask before changes (ask)</option>
               <option value="auto">Ask before dangerous or unknown commands (auto)</option>
@@ -123,7 +139,7 @@ export function NewSessionDialog({ made, close }: Props) {
           <input
             name="root"
             className="field"
-            placeholder="Server default"
+            placeholder={withDefault(ofDefaultHost?.root)}
             autoComplete="off"
             spellCheck="false"
           />

@@ -8,6 +8,7 @@ import type { SessionState } from "../wire";
 import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
 import { useParkedState, useTitle } from "./list-hooks";
+import { useMachine } from "./me";
 
 /** State of a session for its tab, in one word. */
 function tone(view: SessionView): string {
@@ -115,6 +116,7 @@ interface TabProps {
 
 function Tab({ store, active, reachable, sessions, list }: TabProps) {
   const host = useSessionPart(store, (view) => view.transcript.facts?.host ?? "");
+  const machine = useMachine();
   const live = useSessionPart(store, tone);
   const parked = useParkedState(list, store);
   const how = parked === undefined ? live : toneOf(parked);
@@ -137,7 +139,7 @@ function Tab({ store, active, reachable, sessions, list }: TabProps) {
       aria-selected={active}
       aria-keyshortcuts="Delete"
       tabIndex={reachable ? 0 : -1}
-      title={`${title.slice(0, 200)}${host ? ` on ${hostLabel(host)}` : ""} (${WORDS[how]})`}
+      title={`${title.slice(0, 200)}${host ? ` on ${hostLabel(host, machine)}` : ""} (${WORDS[how]})`}
       onClick={() => sessions.show(store.id)}
       onAuxClick={(event) => event.button === 1 && sessions.closeTab(store.id)}
     >

@@ -1,9 +1,11 @@
 /** Start screen, shown while no session is open. */
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useContext, useEffect, useRef, useState } from "react";
 import { createSession } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
 import type { WaitingSession } from "../state/session-list";
 import { neutralizeLine } from "../text/neutralize";
+import { MeContext } from "./me";
+import { SessionFacts } from "./SessionFacts";
 
 interface Props {
   waiting: readonly WaitingSession[];
@@ -18,6 +20,7 @@ interface Props {
 
 export function Welcome({ waiting, enter, begin, connect, list }: Props) {
   const [next] = waiting;
+  const server = useContext(MeContext)?.server;
   return (
     <section className="welcome" id="conversation">
       <p className="logo" aria-hidden="true">
@@ -34,16 +37,14 @@ export function Welcome({ waiting, enter, begin, connect, list }: Props) {
           </button>
         </p>
       )}
-      <p>
-        {begin ? (
-          <>
-            Describe a task. The model works on it step by step; you approve, edit or reject each step that
-            changes something.
-          </>
-        ) : (
-          "You can watch the sessions in the list."
-        )}
-      </p>
+      {begin ? (
+        <p className="about">
+          Describe a task.{" "}
+          {server ? <SessionFacts facts={server} agent /> : "The model works on it step by step."}
+        </p>
+      ) : (
+        <p>You can watch the sessions in the list.</p>
+      )}
       {begin && <TaskField begin={begin} />}
       <p className="buttons">
         {begin && (

@@ -88,8 +88,8 @@ function sessionActions(store: SessionStore): PageAction[] {
     running && { name: "Stop", run: () => store.stop() },
     !running &&
       lastPrompt !== undefined && {
-        name: "Retry the last prompt",
-        detail: "without the history",
+        name: "Retry without history",
+        detail: "the last prompt",
         run: () => store.retry(),
       },
     !running && { name: "New chat", detail: "in this session", run: () => store.newChat() },

@@ -61,6 +61,7 @@ test.each<[string, string, () => ReactNode]>([
         store={new SessionStore("s", new SessionLink("s"))}
         commands={commands}
         takesFocus
+        terminalShown={false}
         focused={nothing}
       />
     ),

@@ -33,3 +33,11 @@ export function useName(): (name: string) => string {
   const own = me && (me.operate || me.decide) ? me.name : undefined;
   return (name) => (name === own ? "you" : neutralizeLine(name));
 }
+
+/**
+ * Returns the name of the server's machine for `hostLabel`; undefined until the server has told it. An import of
+ * `hostLabel` here would split the page's script.
+ */
+export function useMachine(): string | undefined {
+  return useContext(MeContext)?.server?.machine;
+}

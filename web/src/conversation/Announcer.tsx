@@ -1,12 +1,12 @@
 /** Announces events to screen readers: politely, and not every word of a stream. */
 import { useEffect, useRef, useState } from "react";
 import { useLatest } from "../app/hooks";
-import { asSubject, useName } from "../app/me";
+import { asSubject, useMachine, useName } from "../app/me";
 import type { Item } from "../state/item";
 import type { SessionView } from "../state/session-store";
 import { withoutFences } from "../text/CodeSpans";
 import { noteOf } from "../text/file-edit";
-import { approvalWords } from "../text/labels";
+import { approvalWords, hostLabel } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
 import { sentences } from "../text/sentences";
 
@@ -19,6 +19,7 @@ export function Announcer({ view }: { view: SessionView }) {
   const [said, say] = useState("");
   const latest = useLatest(view);
   const nameOf = useLatest(useName());
+  const machine = useLatest(useMachine());
   const known = useRef<{ items: number; last: Item | undefined }>(undefined);
   useEffect(() => {
     // Only items that arrive after the history are announced.
@@ -35,12 +36,14 @@ export function Announcer({ view }: { view: SessionView }) {
       const news = transcript.items.slice(Math.max(0, before.items - transcript.dropped - 1));
       const words = news
         .filter((item) => item !== before.last)
-        .map((item) => wordsOf(item, transcript.facts?.host ?? "", nameOf.current))
+        .map((item) =>
+          wordsOf(item, hostLabel(transcript.facts?.host ?? "", machine.current), nameOf.current),
+        )
         .filter(Boolean);
       if (words.length > 0) say(sentences(words.slice(-4)));
     }, EVERY_MS);
     return () => clearInterval(timer);
-  }, [latest, nameOf]);
+  }, [latest, machine, nameOf]);
   return (
     <div className="visually-hidden" role="status" aria-live="polite" aria-atomic="true">
       {said}
@@ -52,7 +55,7 @@ function seen({ transcript }: SessionView): { items: number; last: Item | undefi
   return { items: transcript.dropped + transcript.items.length, last: transcript.items.at(-1) };
 }
 
-function wordsOf(item: Item, host: string, nameOf: (name: string) => string): string {
+function wordsOf(item: Item, place: string, nameOf: (name: string) => string): string {
   switch (item.kind) {
     case "answer":
       return item.state === "streaming" ? "" : oneLine(item.text).slice(0, SAID_MAX);
@@ -62,7 +65,7 @@ function wordsOf(item: Item, host: string, nameOf: (name: string) => string): st
       if (item.outcome) return `${neutralizeLine(item.tool)} ended: ${item.outcome.status}`;
       if (item.decided.state === "waiting") {
         const what = noteOf(item.tool, item.arguments) ?? item.command;
-        return `${approvalWords(item, host).question}? ${neutralizeLine(what).slice(0, SAID_MAX)}`;
+        return `${approvalWords(item, place).question}? ${neutralizeLine(what).slice(0, SAID_MAX)}`;
       }
       return `Runs ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
     case "notice":

@@ -1,7 +1,7 @@
 /** Approval card: command, host, risk and answers; operable by keyboard. */
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { useMedia, useNow } from "../app/hooks";
-import { useName } from "../app/me";
+import { useMachine, useName } from "../app/me";
 import type { CallPlace } from "../state/call-place";
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
@@ -16,6 +16,7 @@ import {
   hostLabel,
   originLabel,
   riskLabel,
+  undoneHosts,
   undoneWhat,
 } from "../text/labels";
 import {
@@ -79,9 +80,11 @@ export function ApprovalCard(props: Props) {
   const leftEdit = useRef<string | undefined>(undefined);
   const since = useRef(Number.POSITIVE_INFINITY);
   const disabled = !online || sent;
-  const { question, yes } = approvalWords(step, host);
-  const note = noteOf(step.tool, step.arguments);
   const isUndo = step.tool === "undo";
+  const machine = useMachine();
+  const where = hostLabel(isUndo ? undoneHosts(step.arguments, host) : host, machine);
+  const { question, yes } = approvalWords(step, where);
+  const note = noteOf(step.tool, step.arguments);
   const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
   const overwrite = useOverwrite(step);
   // A late preview changes the text, which must then be read again.
@@ -243,7 +246,7 @@ export function ApprovalCard(props: Props) {
       ref={card}
       role="group"
       className={`review ${risk ?? ""}`}
-      aria-label={note === undefined ? `${question} on ${hostLabel(host)}?` : `${question}?`}
+      aria-label={note === undefined ? `${question} on ${where}?` : `${question}?`}
       aria-describedby="review-what"
       tabIndex={0}
       onKeyDown={keys}
@@ -262,7 +265,7 @@ export function ApprovalCard(props: Props) {
           )}
           {note === undefined && (
             <span className="host" title="Host">
-              on {hostLabel(host)}
+              on {where}
             </span>
           )}
           {!isUndo && <code className="tool">{neutralizeLine(step.tool)}</code>}
@@ -338,7 +341,7 @@ export function ApprovalCard(props: Props) {
         {stage === "always" && step.rule && (
           <section className="rule" aria-label="Rule to save">
             <p className="meta">
-              Runs the command, and always allows it with this rule. Saved to{" "}
+              Runs the command, and from now on allows it with this rule, in every directory. Saved to{" "}
               <code>{neutralizeLine(step.rule.file)}</code> on the server.
             </p>
             <pre className="what" tabIndex={0} ref={focusOnce}>
@@ -391,11 +394,15 @@ export function ApprovalCard(props: Props) {
             <button type="button" disabled={disabled} onClick={reject}>
               Reject <kbd>r</kbd>
             </button>
-            {!low && sessionAnswer}
-            {step.rule && !unread && (
-              <button type="button" disabled={locked} onClick={() => setStage("always")}>
-                Always…
-              </button>
+            {!unread && (covered || step.rule) && (
+              <span className="lasting">
+                {!low && sessionAnswer}
+                {step.rule && (
+                  <button type="button" disabled={locked} onClick={() => setStage("always")}>
+                    Always…
+                  </button>
+                )}
+              </span>
             )}
           </>
         )}

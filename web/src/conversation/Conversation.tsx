@@ -4,15 +4,16 @@ import { useLatest, useNow, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { lazyPart, useLazyPart } from "../app/lazy-part";
 import { isOrAre, MeContext, useName } from "../app/me";
+import { SessionFacts } from "../app/SessionFacts";
 import { placeOf } from "../state/call-place";
 import { completions } from "../state/commands";
 import { proposedSteps } from "../state/proposed-steps";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, type Transcript } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/command-actions";
-import { elapsed, hostLabel, progressLabel } from "../text/labels";
-import { neutralize, oneLine } from "../text/neutralize";
-import type { ApprovalMode, Skill } from "../wire";
+import { elapsed, progressLabel } from "../text/labels";
+import { neutralize } from "../text/neutralize";
+import type { Skill } from "../wire";
 import { Announcer } from "./Announcer";
 import { Composer, type ComposerHandle, isYes } from "./Composer";
 import { useFileDrop } from "./file-drop";
@@ -29,11 +30,13 @@ interface Props {
   commands: CommandActions;
   /** True if the user just opened the session: the prompt, or what waits for an answer, takes the focus. */
   takesFocus: boolean;
+  /** True if the terminal is in view, which tells itself who uses it. */
+  terminalShown: boolean;
   /** Called when the focus was taken. */
   focused(): void;
 }
 
-export function Conversation({ store, commands, takesFocus, focused }: Props) {
+export function Conversation({ store, commands, takesFocus, terminalShown, focused }: Props) {
   const view = useSessionView(store);
   const { transcript, status, mode, caughtUp } = view;
   const composer = useRef<ComposerHandle>(null);
@@ -129,7 +132,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
         )}
       </Commands>
       <div className="dock">
-        <ActivityLine store={store} view={view} name={name} online={online} />
+        <ActivityLine store={store} view={view} name={name} online={online} tellsHolder={!terminalShown} />
         <ErrorNotices store={store} view={view} />
         {parts && watches && <parts.Watching step={step} />}
         {parts &&
@@ -232,8 +235,14 @@ export function showsTasks(transcript: Transcript): boolean {
 }
 
 /** Current activity, in one line. */
-function ActivityLine(props: { store: SessionStore; view: SessionView; name: string; online: boolean }) {
-  const { store, view, name, online } = props;
+function ActivityLine(props: {
+  store: SessionStore;
+  view: SessionView;
+  name: string;
+  online: boolean;
+  tellsHolder: boolean;
+}) {
+  const { store, view, name, online, tellsHolder } = props;
   const { transcript, stopping, begun, asked } = view;
   const nameOf = useName();
   const { phase, holder, stepOpen, progress } = transcript;
@@ -242,9 +251,10 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
   const lines: { text: string; tone: string }[] = [];
   if (phase === "paused" && runs) lines.push({ text: "Pausing after this command…", tone: "busy" });
   else if (phase === "paused" && stepOpen) lines.push({ text: "Pausing after this step…", tone: "busy" });
-  else if (phase === "paused")
-    lines.push({ text: "Agent paused. Click Resume to continue.", tone: "paused" });
-  else if (stopping || phase === "stopping") lines.push({ text: "Stopping…", tone: "busy" });
+  else if (phase === "paused") {
+    const one = pendingApproval(transcript) ? " Allowing the step below runs only that step." : "";
+    lines.push({ text: `Agent paused.${one} Click Resume to continue.`, tone: "paused" });
+  } else if (stopping || phase === "stopping") lines.push({ text: "Stopping…", tone: "busy" });
   else if (phase === "running") {
     const what = runs?.kind === "step" ? commandLine(runs.command).slice(0, 80) : "a command";
     lines.push({ text: `running ${what}`, tone: "busy" });
@@ -254,7 +264,7 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
     since = asked;
   }
   const reads = phase === "thinking" && progress?.received === 0 ? progress.prompt : undefined;
-  if (holder !== undefined) {
+  if (holder !== undefined && tellsHolder) {
     lines.push({ text: `${isOrAre(nameOf(holder))} using the terminal; agent paused`, tone: "held" });
   }
   return lines.map(({ text, tone }) => (
@@ -306,14 +316,6 @@ function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView 
 /** Examples of a first prompt. */
 const EXAMPLES = ["How full is the disk?", "Which services have failed?", "What uses the most memory?"];
 
-/** What the user answers, by approval mode. */
-const APPROVALS: Record<ApprovalMode, string> = {
-  each: "You approve, edit or reject each step.",
-  ask: "You approve, edit or reject each step that changes something.",
-  auto: "You approve, edit or reject each step that is dangerous or cannot be checked.",
-  never: "It only reads; steps that change something are proposed, not run.",
-};
-
 function sentence(phrase: string): string {
   return `${phrase.slice(0, 1).toUpperCase()}${phrase.slice(1)}.`;
 }
@@ -338,10 +340,7 @@ function Empty({ view, opening, example }: EmptyProps) {
       <h3>{mode === "agent" ? "Describe a task." : "Ask a question."}</h3>
       {facts && (
         <p className="meta">
-          {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{hostLabel(facts.host)}</b> in{" "}
-          <code>{oneLine(facts.root)}</code>. The model is <b>{modelName(facts.model)}</b>.
-          {mode === "agent" && ` ${APPROVALS[facts.approve]}`} <code>!uptime</code> runs a command without a
-          model.
+          <SessionFacts facts={facts} agent={mode === "agent"} />
         </p>
       )}
       {mode === "agent" && (

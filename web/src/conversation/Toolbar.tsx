@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { useNow } from "../app/hooks";
 import { Icon } from "../app/icons";
+import { useMachine } from "../app/me";
 import { ServerSelect } from "../app/ServerSelect";
 import { listModels } from "../protocol/api";
 import { otherProviders } from "../state/output-readers";
@@ -168,9 +169,10 @@ export function Toolbar({ store, view, done }: Props) {
 
 /** Names the machine on which tools run, unless it is the server's own. */
 function HostName({ host }: { host: string | undefined }) {
+  const machine = useMachine();
   if (!host || host === "local") return null;
   return (
-    <span className="on-host" title={`Tools run on ${hostLabel(host)}`}>
+    <span className="on-host" title={`Tools run on ${hostLabel(host, machine)}`}>
       <span>on </span>
       <strong>{shortHostLabel(host)}</strong>
     </span>

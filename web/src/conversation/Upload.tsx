@@ -4,6 +4,7 @@
  */
 import { type FormEvent, useEffect, useState } from "react";
 import { useModal } from "../app/Dialog";
+import { useMachine } from "../app/me";
 import type { SessionStore } from "../state/session-store";
 import { fileSize, hostLabel } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
@@ -34,6 +35,7 @@ interface Props {
 
 export function UploadDialog({ store, file, close }: Props) {
   const dialog = useModal();
+  const machine = useMachine();
   const [read, setRead] = useState<{ text: string } | { why: string }>();
   const { facts } = store.snapshot().transcript;
   useEffect(() => {
@@ -55,7 +57,7 @@ export function UploadDialog({ store, file, close }: Props) {
       <form className="inner" onSubmit={send}>
         <h2 id="upload-title">Upload {neutralizeLine(file.name)}</h2>
         <label className="named">
-          Path on {hostLabel(facts?.host ?? "")}, below {neutralizeLine(facts?.root ?? "")}
+          Path on {hostLabel(facts?.host ?? "", machine)}, below {neutralizeLine(facts?.root ?? "")}
           <input
             name="path"
             className="field"

@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 import { createRoot, type Root } from "react-dom/client";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { MeContext } from "../app/me";
 import { SessionLink } from "../protocol/session-link";
 import { type CallPlace, placeOf } from "../state/call-place";
 import type { Step } from "../state/item";
@@ -73,20 +74,24 @@ function proposed(name: string, args: object, more: object = {}, edits: string[]
   return { ...step, effect: name === "bash" ? "command" : undefined };
 }
 
-async function draw(step: Step, place?: CallPlace): Promise<HTMLElement> {
-  root.render(
+function cardOf(step: Step, host: string, place?: CallPlace) {
+  return (
     <ApprovalCard
       store={store}
       step={step}
-      host="web1"
+      host={host}
       online
       sent={false}
       place={place}
       leave={leave}
       done={done}
       prompt={{ write, insert }}
-    />,
+    />
   );
+}
+
+async function draw(step: Step, place?: CallPlace): Promise<HTMLElement> {
+  root.render(cardOf(step, "web1", place));
   return (await vi.waitUntil(() => document.querySelector(".review"), { timeout: 10_000 })) as HTMLElement;
 }
 
@@ -552,4 +557,22 @@ test("a finding that only repeats the badge is not listed", async () => {
   const findings = [finding(5, "makes changes"), finding(7, "moves a file")];
   const card = await draw(proposed("bash", { command: "mv a b" }, { command: "mv a b", findings }));
   expect(card.querySelector(".findings")?.textContent).toBe("mv a b moves a file");
+});
+
+test("the server's machine is named as soon as the server has told it", async () => {
+  const card = cardOf(proposed("bash", { command: "ls" }), "local");
+  const label = () => document.querySelector(".review .host")?.textContent;
+  root.render(<MeContext value={undefined}>{card}</MeContext>);
+  await vi.waitUntil(() => label() === "on the server");
+  const server = { machine: "lab", host: "local", root: "/", model: "a/b", approve: "ask" as const };
+  root.render(<MeContext value={{ name: "web", operate: true, decide: true, server }}>{card}</MeContext>);
+  await vi.waitUntil(() => label() === "on lab");
+});
+
+test("the card of an undo names only the hosts that it changes", async () => {
+  const undo = proposed("undo", { step: 1, records: [{ id: "r1", host: "web2" }] });
+  root.render(cardOf(undo, "web1,web2,db1"));
+  const card = await vi.waitUntil(() => document.querySelector(".review"));
+  expect(card.querySelector(".host")?.textContent).toBe("on web2");
+  expect(card.getAttribute("aria-label")).toMatch(/ on web2\?$/);
 });

@@ -19,6 +19,7 @@ test("the code of messages is loaded while a session is opened, before a message
       store={new SessionStore("s", new SessionLink("s"))}
       commands={{ run: nothing, paste: nothing, buffer: () => "" }}
       takesFocus={false}
+      terminalShown={false}
       focused={nothing}
     />,
   );
@@ -62,6 +63,7 @@ test.each([
           store={Object.assign(store, { snapshot: () => view })}
           commands={{ run: nothing, paste: nothing, buffer: () => "" }}
           takesFocus={false}
+          terminalShown={false}
           focused={nothing}
         />
       </MeContext>,
@@ -74,7 +76,7 @@ test.each([
   },
 );
 
-async function textOf(view: Partial<SessionView>): Promise<string> {
+async function textOf(view: Partial<SessionView>, terminalShown = false): Promise<string> {
   const nothing = () => undefined;
   vi.stubGlobal("fetch", () => new Promise(nothing));
   const store = new SessionStore("s", new SessionLink("s"));
@@ -85,6 +87,7 @@ async function textOf(view: Partial<SessionView>): Promise<string> {
       store={Object.assign(store, { snapshot: () => whole })}
       commands={{ run: nothing, paste: nothing, buffer: () => "" }}
       takesFocus={false}
+      terminalShown={terminalShown}
       focused={nothing}
     />,
   );
@@ -102,6 +105,33 @@ test("a deleted session offers no task", async () => {
   expect(deleted).not.toContain("How full is the disk?");
   const open = await textOf({ status: { ...status, state: "open", final: false } });
   expect(open).toContain("How full is the disk?");
+});
+
+test("a user of the terminal is told once: below the terminal, or else here", async () => {
+  const transcript = { ...emptyTranscript, holder: "web" };
+  expect(await textOf({ transcript })).toContain("web is using the terminal; agent paused");
+  expect(await textOf({ transcript }, true)).not.toContain("using the terminal");
+});
+
+test("a paused turn says that an allowed step runs alone", async () => {
+  const request = {
+    type: "approval.request",
+    sessionId: "s",
+    seq: 1,
+    toolCallId: "c",
+    name: "bash",
+    command: "reboot",
+    arguments: { command: "reboot" },
+    reason: "",
+    risk: "changes",
+  };
+  const asks = fold(emptyTranscript, [request as unknown as ServerMessage]);
+  const paused = (transcript: typeof asks) =>
+    textOf({ transcript: { ...transcript, phase: "paused", stepOpen: false } });
+  expect(await paused(asks)).toContain(
+    "Agent paused. Allowing the step below runs only that step. Click Resume",
+  );
+  expect(await paused(emptyTranscript)).toContain("Agent paused. Click Resume to continue.");
 });
 
 test("the activity line shows the characters of a command like its card", async () => {

@@ -47,3 +47,27 @@ test("a row stays the same object while its item does", () => {
   const items = [prompt("a")];
   expect(rowsOf(view(items))[0]).toBe(rowsOf(view([...items, prompt("b")]))[0]);
 });
+
+test("a failure that the card of a typed command tells is not told again", () => {
+  const step = { kind: "step", id: "s", origin: "typed", outcome: { status: "failed" } };
+  const end = {
+    kind: "end",
+    id: "e",
+    reason: "failed",
+    error: "the command exited with code 1",
+    iterations: 0,
+  };
+  const shown = (call: object, how: object = {}) =>
+    ids(
+      view([
+        { ...step, ...call },
+        { ...end, ...how },
+      ] as unknown as Item[]),
+    );
+  expect(shown({})).toEqual(["s"]);
+  expect(shown({ outcome: { status: "ok" } })).toEqual(["s", "e"]);
+  expect(shown({ outcome: undefined })).toEqual(["s", "e"]);
+  expect(shown({ origin: "model" })).toEqual(["s", "e"]);
+  expect(shown({}, { iterations: 2 })).toEqual(["s", "e"]);
+  expect(shown({}, { reason: "paused" })).toEqual(["s", "e"]);
+});

@@ -28,14 +28,21 @@ export function rowsOf(view: SessionView): Row[] {
     : Math.min(items.length, Math.max(contextStart(transcript), clearedTo - dropped));
   const rows: Row[] = [];
   if (start > 0 || dropped > 0) rows.push({ kind: "earlier", id: "earlier", count: start, dropped });
-  for (const item of items.slice(start)) if (isShown(item)) rows.push(rowOf(item));
+  for (let at = start; at < items.length; at += 1) {
+    const item = items[at];
+    if (item && isShown(item, items[at - 1])) rows.push(rowOf(item));
+  }
   return rows;
 }
 
 /** Returns true unless the item is the end of a turn without anything to report. */
-function isShown(item: Item): boolean {
-  return (
-    item.kind !== "cleared" &&
-    !(item.kind === "end" && item.reason === "end_turn" && !item.error && item.iterations === 0)
-  );
+function isShown(item: Item, before: Item | undefined): boolean {
+  if (item.kind === "cleared") return false;
+  if (item.kind !== "end" || item.iterations > 0) return true;
+  return item.reason === "end_turn" ? Boolean(item.error) : !(item.reason === "failed" && isFailed(before));
+}
+
+/** True for a call that no model proposed, whose card says that it failed; see `is_told_by_call` in sysop-core. */
+function isFailed(item: Item | undefined): boolean {
+  return item?.kind === "step" && item.origin !== "model" && (item.outcome?.status ?? "ok") !== "ok";
 }

@@ -34,11 +34,21 @@ export interface HostRow {
   description: string;
 }
 
+/** The server's machine, and the properties of a session for which nothing is chosen. */
+export interface ServerInfo {
+  machine: string;
+  host: string;
+  root: string;
+  model: ModelRef;
+  approve: ApprovalMode;
+}
+
 /** Identity and permissions of the user. */
 export interface Me {
   name: string;
   operate: boolean;
   decide: boolean;
+  server?: ServerInfo;
 }
 
 /** A link for another browser. */

@@ -84,6 +84,19 @@ test("a session is called by its name in the list, else by its first prompt", ()
   expect(openTitle({ rows: undefined, problem: undefined }, open("a", []))).toBe("New session");
 });
 
+test("a session that began with a command gets its title from the list, which redacts secrets", () => {
+  const call = (tool: string, effect: string, command: string) => ({ kind: "step", tool, effect, command });
+  const items = [
+    call("read_file", "reads", "read_file a"),
+    call("bash", "command", "mysql -phunter22\n"),
+    { kind: "prompt", text: "why?" },
+  ];
+  const store = open("a", []);
+  Object.assign(store.snapshot().transcript, { items });
+  expect(openTitle(list(row("b")), store)).toBe("New session");
+  expect(openTitle(list(row("a", { title: "mysql -p[redacted]" })), store)).toBe("mysql -p[redacted]");
+});
+
 test("sessions wait by their own connection if they are open, else by the list", () => {
   const rows = list(
     row("a", { state: "waiting", title: "A" }),

@@ -3,6 +3,7 @@ import { listSessions, type SessionRow } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
 import { oneLine } from "../text/neutralize";
 import type { SessionId, SessionState } from "../wire";
+import type { Item } from "./item";
 import type { SessionStore, SessionView } from "./session-store";
 import { pendingApproval } from "./transcript";
 
@@ -13,7 +14,7 @@ const HIDDEN_MS = 60_000;
 /** Sessions to request while the list itself is not shown, the last changed first. Older ones are not counted. */
 const NEWEST = 100;
 
-/** Title of a session without a name and without a prompt. */
+/** Title of a session without a name, a prompt and a command. */
 export const UNTITLED = "New session";
 
 export interface ListView {
@@ -111,17 +112,25 @@ export function isWaiting({ transcript }: SessionView): boolean {
   return pendingApproval(transcript) !== undefined || transcript.questions.length > 0;
 }
 
-/** Title of a row: the name that a user gave, or the first prompt. */
+/** Title of a row: the name that a user gave, or the first prompt or command. */
 export function titleOf({ title }: Pick<SessionRow, "title">): string {
   return oneLine(title) || UNTITLED;
 }
 
-/** Title of an open session, the same as in the list, or its first prompt before the list has it. */
+function isCommand(item: Item): boolean {
+  return item.kind === "step" && item.effect === "command";
+}
+
+/**
+ * Title of an open session, the same as in the list, or its first prompt before the list has it. A command is a title
+ * only in the list, where its secrets are redacted.
+ */
 export function openTitle({ rows }: ListView, store: SessionStore): string {
   const row = rows?.find(({ sessionId }) => sessionId === store.id);
   if (row?.title) return titleOf(row);
-  const first = store.snapshot().transcript.items.find((item) => item.kind === "prompt");
-  return first?.kind === "prompt" ? titleOf({ title: first.text }) : UNTITLED;
+  const { items } = store.snapshot().transcript;
+  const first = items.find((item) => item.kind === "prompt" || isCommand(item));
+  return titleOf({ title: first?.kind === "prompt" ? first.text : "" });
 }
 
 /** State of an open session without a connection, which the list tells as of its last request. */

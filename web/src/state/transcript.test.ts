@@ -634,7 +634,7 @@ describe("an unknown message", () => {
     expect(changed.facts?.mode).toBe("agent");
     expect(changed.items.at(-1)).toMatchObject({
       kind: "notice",
-      text: "mode set to agent: tools are available from the next turn",
+      text: "agent mode: tools from the next turn on",
     });
   });
 

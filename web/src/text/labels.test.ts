@@ -1,19 +1,21 @@
 import { describe, expect, test } from "vitest";
 import type { StepKind } from "../state/item";
+import { changedLine } from "./changed-line";
 import {
   approvalWords,
   boundsLabel,
   budgetLabel,
   type CodePhrase,
   callSummary,
-  changedLine,
   elapsed,
   expiryLabel,
   foldNames,
+  hostLabel,
   plainExcerpt,
   progressLabel,
   shortTime,
   typedLabel,
+  undoneHosts,
   undoneWhat,
 } from "./labels";
 import { coversShown } from "./session-scope";
@@ -56,6 +58,14 @@ test("a change of a file is applied, and a command is run", () => {
   expect(undo({ step: 1, undoes: "rm -r x\nls" }).question).toBe("Undo rm -r x\\nls");
   expect(undo({ changes: [{ path: "a" }] }).question).toBe("Undo the last file change: a");
   expect(undoneWhat({ undoes: "x".repeat(90) }).code).toBe(`${"x".repeat(80)}…`);
+});
+
+test("an undo is labeled with the hosts that it changes", () => {
+  const of = (args: unknown) => undoneHosts(args, "web1, web2,db1");
+  expect(of({ step: 1, records: [{ host: "web2", id: "r" }, { host: "other" }, null] })).toBe("web2");
+  expect(of({ changes: [{ path: "db1:etc/a" }, { path: "web1:b" }, { path: "web2" }] })).toBe("web1,db1");
+  for (const odd of [{ step: 1 }, {}, undefined, null, { records: 1 }])
+    expect(of(odd)).toBe("web1, web2,db1");
 });
 
 test("the scope of a proposal repeats a short command, and means a long one that is shown", () => {
@@ -104,6 +114,16 @@ test("an undo names its files, as in the core", () => {
   for (const odd of [null, undefined, {}, { changes: "a" }, { changes: [null, { path: 1 }] }]) {
     expect(undo(odd)).toBe("undo the last file change");
   }
+});
+
+test("the server's machine is named, because the page may be on another", () => {
+  expect(hostLabel("local")).toBe("the server");
+  expect(hostLabel("local", "")).toBe("the server");
+  expect(["local", "local,web1", "me@web1"].map((host) => hostLabel(host, "lab"))).toEqual([
+    "lab",
+    "2 hosts: lab, web1",
+    "web1 as me",
+  ]);
 });
 
 test("the time of a running command is written in whole seconds", () => {

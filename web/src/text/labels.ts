@@ -5,13 +5,10 @@ import type {
   AutoLeft,
   Budget,
   BudgetLimits,
-  HostOutcome,
   Mode,
   PauseReason,
-  Reversibility,
   RiskClass,
   Status,
-  SystemChange,
   TokenCounts,
   TypedInput,
 } from "../wire";
@@ -117,89 +114,6 @@ export function riskLabel(risk: RiskClass): string {
   return CLASSES[risk] ?? risk;
 }
 
-/** Maximum changes to list. */
-const NAMED_MAX = 4;
-
-/** Returns one line with the changes of a command and the extent of their undo; empty if nothing changed. */
-export function changedLine(
-  changed: readonly SystemChange[],
-  undo: Reversibility | undefined,
-  hosts: readonly HostOutcome[] = [],
-): string {
-  if (changed.length === 0) return "";
-  const groups = changeGroups(changed, hosts);
-  const files = groups.filter(({ kind }) => kind === "file");
-  const others = groups.filter(({ kind }) => kind !== "file");
-  const parts = others.slice(0, NAMED_MAX).map(changePhrase);
-  if (others.length > NAMED_MAX) parts.push(`${others.length - NAMED_MAX} more`);
-  if (files.length > 0) parts.unshift(filesPhrase(files));
-  return neutralizeLine(`changed: ${parts.join(", ")}${undo === undefined ? "" : `; undo: ${undo}`}`);
-}
-
-/** A change that is the same on all its hosts; no hosts if the call ran on one host only. */
-interface ChangeGroup extends SystemChange {
-  hosts: string[];
-}
-
-/** Where a call ran on several hosts, the name of each change begins with a host and a colon. */
-function changeGroups(changed: readonly SystemChange[], hosts: readonly HostOutcome[]): ChangeGroup[] {
-  const longestFirst = hosts.map(({ host }) => host).sort((one, other) => other.length - one.length);
-  const groups: ChangeGroup[] = [];
-  for (const change of changed) {
-    const host = longestFirst.find((name) => change.name.startsWith(`${name}:`));
-    const name = host === undefined ? change.name : change.name.slice(host.length + 1);
-    const same = groups.find(
-      (group) => group.kind === change.kind && group.name === name && group.how === change.how,
-    );
-    const on = host === undefined ? [] : [host];
-    if (same) same.hosts.push(...on.filter((other) => !same.hosts.includes(other)));
-    else groups.push({ ...change, name, hosts: on });
-  }
-  return groups;
-}
-
-function onHosts(hosts: readonly string[]): string {
-  if (hosts.length === 0) return "";
-  return hosts.length === 1 ? ` on ${hosts[0]}` : ` on ${hosts.length} hosts`;
-}
-
-/** Names one file, or counts several; the same file on several hosts is one file. */
-function filesPhrase(files: readonly ChangeGroup[]): string {
-  const [first] = files;
-  if (first && files.length === 1 && moreFiles(first.name) === 0) return changePhrase(first);
-  const names = new Set(files.map(({ name }) => name).filter((name) => moreFiles(name) === 0));
-  const more = Math.max(...files.map(({ name }) => moreFiles(name)));
-  const on = onHosts([...new Set(files.flatMap(({ hosts }) => hosts))]);
-  if (names.size === 1 && more === 0) return `${[...names][0]} changed${on}`;
-  return `${names.size + more} files${on}`;
-}
-
-function moreFiles(name: string): number {
-  return Number(/^(\d+) more files$/.exec(name)?.[1] ?? 0);
-}
-
-function changePhrase(group: ChangeGroup): string {
-  return `${changeText(group)}${onHosts(group.hosts)}`;
-}
-
-function changeText({ kind, name, how: word }: SystemChange): string {
-  const how = word === "created empty" ? "created (empty)" : word;
-  switch (kind) {
-    case "unit":
-      return `unit ${name} ${how}`;
-    case "package":
-      return `package ${name} ${how}`;
-    case "user":
-      return name.includes(" ") ? `${name} ${how}` : `user ${name} ${how}`;
-    case "cron":
-      return `crontab of ${name} ${how}`;
-    case "firewall":
-      return `rules of ${name} ${how}`;
-    default:
-      return `${name} ${how}`;
-  }
-}
-
 /** A phrase around a command, which is shown as code. */
 export interface CodePhrase {
   before: string;
@@ -217,7 +131,7 @@ export function statusLabel(status: Status): string {
     case "cancelled":
       return "canceled";
     case "unknown":
-      return "outcome unknown (connection or capture lost); not retried";
+      return "outcome unknown: the connection or the output was lost; not run again";
     default:
       return status;
   }
@@ -245,8 +159,8 @@ export function pauseLabel(reason: PauseReason): string {
 /** Describes a mode change. */
 export function modeLabel(mode: Mode): string {
   return mode === "chat"
-    ? "mode set to chat: no tools from the next turn"
-    : "mode set to agent: tools are available from the next turn";
+    ? "chat mode: no tools from the next turn on"
+    : "agent mode: tools from the next turn on";
 }
 
 /** Describes a user's input into the terminal, as a phrase that follows the user's name. */
@@ -269,11 +183,14 @@ export function typedLabel(typed: TypedInput): string {
   return "typed into the terminal";
 }
 
-/** Name of the host that commands run on. */
-export function hostLabel(host: string): string {
+/**
+ * Name of the host that commands run on. `machine` is the name of the server's machine, which is not the one that shows
+ * the page; see `useMachine`.
+ */
+export function hostLabel(host: string, machine = ""): string {
   const names = host.split(",").map((name) => name.trim());
   const one = (name: string) => {
-    if (name === "local") return "this machine";
+    if (name === "local") return neutralizeLine(machine) || "the server";
     const at = name.lastIndexOf("@");
     return neutralizeLine(at > 0 ? `${name.slice(at + 1)} as ${name.slice(0, at)}` : name);
   };
@@ -411,17 +328,35 @@ export function undoneWhat(args: unknown): CodePhrase {
   return { before, code: "", after: "" };
 }
 
-/** Question and answer of a proposal: a file tool applies a change, an undo undoes one, everything else is run. */
+/** Hosts of the session that an undo changes, or all if its arguments name none; as `hosts_of_call` in the core. */
+export function undoneHosts(args: unknown, hosts: string): string {
+  const { records, changes } = (args ?? {}) as { records?: unknown; changes?: unknown };
+  const field = (list: unknown, name: "host" | "path") =>
+    (Array.isArray(list) ? list : []).map((value) =>
+      String((value as Record<string, unknown> | null)?.[name]),
+    );
+  const [named, paths] = [field(records, "host"), field(changes, "path")];
+  const changed = hosts
+    .split(",")
+    .map((host) => host.trim())
+    .filter((host) => named.includes(host) || paths.some((path) => path.startsWith(`${host}:`)));
+  return changed.length > 0 ? changed.join(",") : hosts;
+}
+
+/**
+ * Question and answer of a proposal: a file tool applies a change, an undo undoes one, everything else is run. `place`
+ * is the label of the host.
+ */
 export function approvalWords(
   { tool, arguments: args, cardKind }: Pick<Step, "tool" | "arguments" | "cardKind">,
-  host: string,
+  place: string,
 ): { question: string; yes: string } {
   if (tool === "undo") {
     const { before, code } = undoneWhat(args);
     return { question: `Undo ${code || before}`, yes: "Undo" };
   }
   if (noteOf(tool, args) !== undefined) {
-    return { question: `Save this note about ${hostLabel(host)}`, yes: "Save" };
+    return { question: `Save this note about ${place}`, yes: "Save" };
   }
   if (cardKind === "send_keys") return { question: "Press these keys", yes: "Press keys" };
   return editOf(tool, args)

@@ -150,7 +150,7 @@ function undone(message: Extract<NoticeMessage, { type: "undone" }>): NoticeLine
     case "exact":
       return { ...note(`undid ${call}`), by };
     case "partly":
-      return { ...warning(`partly undid ${call}; check the rest`), by };
+      return { ...warning(`undid ${call} only in part; check the rest`), by };
     default:
       return { ...warning(`could not undo ${call}`), by };
   }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
 
-use super::{KnownSecrets, REDACTED};
+use super::{KnownSecrets, REDACTED, is_placeholder_key};
 
 fn secrets(texts: &[&str]) -> KnownSecrets {
     KnownSecrets::new(texts.iter().map(|text| (*text).into()))
@@ -63,6 +63,25 @@ fn overlapping_secrets_in_complete_text_are_redacted_whole() {
     assert_eq!(secrets.redact("-xxabcdef-abcdefabcdef-", "[key]"), "-[key]-[key][key]-");
     assert_eq!(secrets.redact("xxabcdef-and-more.", "[key]"), "[key].");
     assert!(matches!(secrets.redact("abcde", "[key]"), std::borrow::Cow::Borrowed("abcde")));
+}
+
+#[test]
+fn only_keys_that_stand_for_none_are_placeholders() {
+    let placeholders = [
+        "", "none", "EMPTY", "test", "dummy", "ollama", "local", "1234", "null", "sk-no-key-required",
+        "not-needed", "lm-studio", "your_api_key", " none\n",
+    ];
+    for key in placeholders {
+        assert!(is_placeholder_key(key), "{key}");
+    }
+    let keys = [
+        "sk-1234", "hunter22", "none-1", "sk-abc", "correcthorse", "12345678", "AIzaSyD-x", "Пароль-nokey",
+        "te$t_k€y", "test+key",
+    ];
+    for key in keys {
+        assert!(!is_placeholder_key(key), "{key}");
+    }
+    assert_eq!(secrets(&["none"]).redact("none", REDACTED), REDACTED, "a typed password may be a short word");
 }
 
 proptest! {

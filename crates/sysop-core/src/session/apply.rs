@@ -398,23 +398,19 @@ impl Session {
             let unclosed = call.text_argument("command").and_then(hints::unclosed);
             self.state.returned_unclosed |= unclosed.is_some_and(|error| error == outcome.output);
             let prompt = self.state.last_prompt.as_deref().unwrap_or_default();
-            let empty = &mut self.state.empty_file;
-            match hints::emptied_file(&outcome, wrote_nothing.is_some(), prompt) {
-                Some(path) => *empty = Some(path),
-                None => *empty = empty.take().filter(|path| !hints::fills(&outcome, path)),
-            }
+            hints::track_empty_file(&mut self.state.empty_file, &outcome, wrote_nothing.is_some(), prompt);
             let advice = hints::changed_nothing(&call, &outcome)
                 .or(wrote_nothing)
                 .or_else(|| hints::no_repository(&call, &outcome, system));
-            let correction = hints::corrected(&call, &outcome).filter(|_| is_text && advice.is_none());
-            let advice = advice.or_else(|| correction.as_ref().map(|correction| correction.line.clone()));
+            let corrected = hints::corrected(&call, &outcome).filter(|_| is_text && advice.is_none());
+            let (line, right) = corrected.map(|right| (right.line, right.command)).unzip();
+            let advice = advice.or(line);
             let idiom = hints::wrong_idiom(&call, &outcome).filter(|_| is_text && advice.is_none());
             let end = match advice.as_deref().filter(|_| is_text) {
                 Some(advice) if hints::names_command(advice) => CallEnd::Advised,
                 Some(_) => CallEnd::Failed,
                 None => hints::end_of(&outcome),
             };
-            let right = correction.map(|correction| correction.command);
             let prepared = FailedCommand::record(failed, &call, &outcome, end, right).filter(|_| is_text);
             let failures = self.state.same_failures.times;
             // The next command replaces this one, so there is nothing to repeat.

@@ -468,7 +468,7 @@ pub(super) fn failure_sentence(outcome: &Outcome) -> String {
         return format!("the command failed on {}", bad_hosts(&outcome.hosts));
     }
     match (outcome.status, outcome.exit_code) {
-        (Status::Failed, Some(code)) => format!("the command exited with {code}"),
+        (Status::Failed, Some(code)) => format!("the command exited with code {code}"),
         (Status::Timeout, _) => "the command timed out".to_owned(),
         (Status::Cancelled, _) => "the command was stopped".to_owned(),
         (Status::Interrupted | Status::Unknown, _) => "the outcome of the command is unknown".to_owned(),

@@ -233,14 +233,12 @@ pub(super) struct Correction {
 /// Returns the right command after one that printed or wrote something else than it seems to be for.
 pub(super) fn corrected(call: &ToolCall, outcome: &Outcome) -> Option<Correction> {
     let command = call.text_argument("command").filter(|_| !has_error_message(&outcome.output))?;
-    let (what, right) = match outcome.status {
-        Status::Ok => named_count(command)
-            .or_else(|| logged_ids(command))
-            .or_else(|| loose_setting(command))
-            .or_else(|| filtered_count(command))?,
-        Status::Failed => filtered_count(command)?, // grep found nothing
-        _ => return None,
-    };
+    let written = || named_count(command).or_else(|| logged_ids(command)).or_else(|| loose_setting(command));
+    let is_ok = outcome.status == Status::Ok;
+    let right = is_ok.then(written).flatten();
+    // This one also fails: grep finds nothing.
+    let ended = is_ok || outcome.status == Status::Failed;
+    let (what, right) = right.or_else(|| filtered_count(command).filter(|_| ended))?;
     Some(Correction { line: format!("[{what}{RUN}{right}]"), command: right })
 }
 
@@ -346,9 +344,17 @@ fn loosely_matched_setting(command: &str) -> Option<&str> {
     (splits && !pattern.is_empty() && pattern.chars().all(is_name)).then_some(pattern)
 }
 
+/// Remembers the file that a command left empty, until a command fills it. See [`emptied_file`].
+pub(super) fn track_empty_file(empty: &mut Option<String>, outcome: &Outcome, told: bool, prompt: &str) {
+    match emptied_file(outcome, told, prompt) {
+        Some(path) => *empty = Some(path),
+        None => *empty = empty.take().filter(|path| !fills(outcome, path)),
+    }
+}
+
 /// Returns the path of a file that a command was to fill, but left empty. `told` is true if its result says so. A file
 /// that was only created is one, too, unless `prompt` asks for an empty file.
-pub(super) fn emptied_file(outcome: &Outcome, told: bool, prompt: &str) -> Option<String> {
+fn emptied_file(outcome: &Outcome, told: bool, prompt: &str) -> Option<String> {
     let [file] = outcome.changed.as_slice() else { return None };
     let mut words = prompt.split(|sign: char| !sign.is_alphabetic());
     let mut asks_for_empty =
@@ -358,7 +364,7 @@ pub(super) fn emptied_file(outcome: &Outcome, told: bool, prompt: &str) -> Optio
 }
 
 /// Returns true if a command has written something into the file at `path`.
-pub(super) fn fills(outcome: &Outcome, path: &str) -> bool {
+fn fills(outcome: &Outcome, path: &str) -> bool {
     let mut changes = outcome.changed.iter().filter(|change| change.name == path);
     changes.any(|change| !change.is_rewrite() && !change.is_blank_file())
 }

@@ -173,7 +173,7 @@ impl Session {
         let step = self.state.undo_steps.iter().find(|step| u64::from(step.number) == number);
         let is_exact = step.is_none_or(|step| step.how == Reversibility::Exact);
         if !is_exact && !lines.iter().any(|line| line.starts_with(NOT_EXACT)) {
-            lines.push(format!("{NOT_EXACT}what else the command did, for example to a process, stays"));
+            lines.push(format!("{NOT_EXACT}other effects of the command, such as on processes, remain"));
         }
         lines
     }

@@ -171,7 +171,7 @@ fn undone(step: Option<u32>, by: &str, how: Reversibility) -> String {
     let step = step.map_or_else(|| "an earlier call".to_owned(), |step| format!("call {step}"));
     match how {
         Reversibility::Exact => format!("{by} undid {step}"),
-        Reversibility::Partly => format!("{by} partly undid {step}; check the rest"),
+        Reversibility::Partly => format!("{by} undid {step} only in part; check the rest"),
         Reversibility::None => format!("{by} could not undo {step}"),
     }
 }
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(undone(Some(3), Reversibility::Exact), note("ada undid call 3"));
         assert_eq!(
             undone(Some(3), Reversibility::Partly),
-            warning("ada partly undid call 3; check the rest")
+            warning("ada undid call 3 only in part; check the rest")
         );
         assert_eq!(undone(Some(3), Reversibility::None), warning("ada could not undo call 3"));
         assert_eq!(undone(None, Reversibility::Exact), note("ada undid an earlier call"));

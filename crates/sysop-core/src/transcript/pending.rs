@@ -108,10 +108,12 @@ impl Transcript {
         self.queued.iter().map(|(_, prompt)| prompt.as_str())
     }
 
-    /// Notes that a turn starts with this prompt.
+    /// Removes the notice of the queued prompt with which a turn starts. The prompt itself takes its place.
     pub(super) fn prompt_started(&mut self, prompt: &str) {
-        if self.queued.front().is_some_and(|(_, queued)| queued == prompt) {
+        let started = self.queued.front().filter(|(_, queued)| queued == prompt).map(|(seq, _)| *seq);
+        if let Some(seq) = started {
             self.queued.pop_front();
+            self.remove(&ItemId::Notice(seq));
         }
     }
 

@@ -8,6 +8,7 @@ use crate::event::ConfigChange;
 use crate::host_names::fold_names;
 use crate::id::Timestamp;
 use crate::message::ModelRef;
+use crate::missed_hosts::MissedHosts;
 use crate::mode::Mode;
 use crate::model_limits::ModelLimits;
 use crate::policy::{ApprovalMode, SandboxMode};
@@ -40,6 +41,8 @@ pub struct SessionInfo {
     pub client_tools: Vec<String>,
     /// Root of the file tools on the client; empty if there are no client tools.
     pub client_root: String,
+    /// Hosts that the last calls on several hosts did not reach.
+    pub missed_hosts: MissedHosts,
     /// Limits of models from the config. The keys have the form `PROVIDER/NAME`.
     models: BTreeMap<String, ModelLimits>,
     /// Tools of the session's spec that end the turn with a summary.
@@ -69,6 +72,7 @@ impl SessionInfo {
             profile: spec.profile.clone(),
             client_tools: Vec::new(),
             client_root: String::new(),
+            missed_hosts: MissedHosts::default(),
             models: spec.models.clone(),
             completing: named(&spec.tools, ToolEffect::Completes),
             client_completing: Vec::new(),

@@ -23,6 +23,14 @@ pub struct CapturePlan {
     pub has_packages: bool,
 }
 
+impl CapturePlan {
+    /// Returns true if whole directories are watched because the command may change files in them without naming them.
+    /// Changes of packages are apart: their state is worth a long wait.
+    pub fn watches_directories(&self) -> bool {
+        !self.has_packages && self.entries.iter().any(|entry| entry.starts_with("w:"))
+    }
+}
+
 /// Programs that have no effect except on the paths that the analysis finds.
 const FILE_PROGRAMS: [&str; 33] = [
     "rm", "mv", "cp", "ln", "mkdir", "rmdir", "touch", "chmod", "chown", "chgrp", "tee", "sed", "truncate",

@@ -630,7 +630,7 @@ fn a_typed_command_runs_without_a_model_and_stays_out_of_the_history() {
         world.outcome(Outcome { exit_code: Some(3), ..Outcome::failed("no") }),
         expect![[r#"
             finished direct_1 failed: no
-            turn 1 ended failed: the command exited with 3"#]],
+            turn 1 ended failed: the command exited with code 3"#]],
     );
     assert_eq!(world.session.messages().count(), 0);
 }

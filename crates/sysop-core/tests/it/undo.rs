@@ -102,7 +102,7 @@ fn a_plan_that_is_not_exact_says_so() {
     world.survey.undo = exact(&["restore /a"]);
     undo(&mut world, &json!({}));
     let (_, plan) = asked(&world);
-    assert_eq!(plan, ["restore /a", "not exact: what else the command did, for example to a process, stays"]);
+    assert_eq!(plan, ["restore /a", "not exact: other effects of the command, such as on processes, remain"]);
     world.allow();
     world.outcome(Outcome { undo: Some(Reversibility::Partly), ..recorded("r2") });
     world.survey.undo =

@@ -1,9 +1,8 @@
 //! Merges the surveys of several hosts. A fact that differs between hosts becomes unknown, and if the hosts differ in
 //! how targets were resolved, the resolution counts as failed.
 
-use sysop_core::host_names::fold_names;
+use sysop_core::missed_hosts::reasons_by_host;
 use sysop_core::policy::{CommandContext, Dialect, GuardOffer, Resolution, ResolvedTarget, Survey};
-use sysop_core::ui_text::split_hint;
 
 use super::member::no_answer;
 
@@ -34,31 +33,6 @@ pub(super) fn merged(names: &[&str], surveys: Vec<Survey>) -> Survey {
     all.certain_failure = certain_failure;
     all.incomplete = incomplete;
     all
-}
-
-/// Returns a line for each host, or for hosts with the same reason, that names them. A hint that all share stands once,
-/// at the end.
-fn reasons_by_host(reasons: &[(&str, &str)]) -> String {
-    let hint = reasons.first().and_then(|(_, why)| split_hint(why).1);
-    let hint = hint.filter(|hint| reasons.iter().all(|(_, why)| split_hint(why).1 == Some(*hint)));
-    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
-    for (name, why) in reasons {
-        let why = match split_hint(why) {
-            (failure, Some(own)) if hint.is_none() => format!("{failure} ({own})"),
-            (failure, _) => failure.to_owned(),
-        };
-        match groups.iter_mut().find(|(other, _)| *other == why) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((why, vec![name])),
-        }
-    }
-    let is_word = |why: &str, name: &str| why.split([' ', ',', ':', '`']).any(|word| word == name);
-    let lines = groups.iter().map(|(why, names)| match names.as_slice() {
-        [name] if is_word(why, name) => why.clone(),
-        names => format!("{}: {why}", fold_names(names)),
-    });
-    let lines = lines.collect::<Vec<_>>().join("\n");
-    hint.map_or_else(|| lines.clone(), |hint| format!("{lines}; {hint}"))
 }
 
 /// Says why the facts of hosts are missing, if they are.
@@ -208,14 +182,18 @@ mod tests {
         let told = |names: &[&str], reasons: &[&str]| {
             merged(names, reasons.iter().map(|why| away(why)).collect()).unreachable.unwrap()
         };
-        let refused = |host: &str| format!("{host} refused the connection; check the port");
+        let refused = |host: &str| format!("{host}: connection refused; check the port");
         assert_eq!(
             told(&["web1", "web2", "db"], &[&refused("127.0.0.1"), &refused("127.0.0.1"), &refused("db")]),
-            "web1, web2: 127.0.0.1 refused the connection\ndb refused the connection; check the port"
+            "web1, web2: 127.0.0.1: connection refused\ndb: connection refused; check the port"
         );
         assert_eq!(
             told(&["web1", "db"], &[&refused("web1"), "no route"]),
-            "web1 refused the connection (check the port)\ndb: no route"
+            "web1: connection refused (check the port)\ndb: no route"
+        );
+        assert_eq!(
+            told(&["web1", "web2", "web3"], &[&refused("web1"), &refused("web2"), &refused("web3")]),
+            "web[1-3]: connection refused; check the port"
         );
     }
 

@@ -7,7 +7,8 @@ use sysop_core::text::neutralize;
 /// Maximum characters of ssh's output in an error.
 const TOLD_CHARS_MAX: usize = 300;
 
-/// Reason why a connection failed. `Display` is one sentence with a hint.
+/// Reason why a connection failed. `Display` is one sentence with a hint. A host's name never is its subject, because
+/// it may be a word of the language; it stands first as a label instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SshError {
     #[error("`ssh` not found on PATH; install an OpenSSH client")]
@@ -15,13 +16,17 @@ pub enum SshError {
     #[error("unknown host name {0}; check the spelling, or set its address in ~/.ssh/config")]
     UnknownHost(String),
     /// No server listens at the port.
-    #[error("{0} refused the connection; check the port, and that sshd is running")]
-    Refused(String),
+    #[error("{destination}: connection refused{}; check the port, and that sshd is running", at_port(*port))]
+    Refused {
+        destination: String,
+        /// Port, if it is not the default.
+        port: Option<u16>,
+    },
     /// No route to the host.
     #[error("cannot reach {destination} ({why}); check the network, the VPN and the address")]
     Unreachable { destination: String, why: String },
     /// The host did not respond in time.
-    #[error("{0} did not respond in time; check that the host is up and that no firewall blocks it")]
+    #[error("{0}: no response in time; check that the host is up and that no firewall blocks it")]
     Timeout(String),
     #[error(
         "the host key of {0} has CHANGED: the connection may be intercepted, or the host was reinstalled; ask its \
@@ -32,11 +37,18 @@ pub enum SshError {
     #[error("the host key of {0} is not known; run `ssh {0}` once, compare the fingerprint and accept it")]
     HostKeyUnknown(String),
     #[error(
-        "{0} rejected all keys and passwords; try `ssh {0}`, and check the agent's keys with `ssh-add -l`"
+        "{0}: all keys and passwords were rejected; try `ssh {0}`, and check the agent's keys with `ssh-add -l`"
     )]
     Auth(String),
     #[error("ssh rejected its configuration ({0}); run `ssh -G` for details")]
     Config(String),
+    /// The connection ended before anything could run.
+    #[error("{destination}: could not connect ({why}); try again, and check that sshd is running")]
+    NotConnected {
+        destination: String,
+        /// Reason given by ssh.
+        why: String,
+    },
     #[error("lost the connection to {destination} ({why}); the next step reconnects")]
     Dropped {
         destination: String,
@@ -55,8 +67,8 @@ pub enum SshError {
     },
     /// The host or its ssh server refuses forwarding, and no program on the host can connect instead.
     #[error(
-        "{destination} does not allow port forwarding ({why}) and has neither `bash` nor `nc` to relay with; install \
-         `nc` on {destination}, or set AllowTcpForwarding in its sshd_config"
+        "{destination}: port forwarding is not allowed ({why}), and there is neither `bash` nor `nc` to relay with; \
+         install `nc` on {destination}, or set AllowTcpForwarding in its sshd_config"
     )]
     ForwardRefused { destination: String, why: String },
     /// No service listens at the target of a forward.
@@ -122,7 +134,7 @@ impl SshError {
             return Self::Auth(name());
         }
         if has("Connection refused") {
-            return Self::Refused(with_port(destination, printed));
+            return Self::Refused { destination: name(), port: other_port(printed) };
         }
         if has("timed out") || has("not responding") {
             return Self::Timeout(name());
@@ -139,6 +151,13 @@ impl SshError {
         Self::Failed { destination: name(), why }
     }
 
+    /// Derives the error from the output of an `ssh` that exited before the login.
+    pub(super) fn read_before_login(destination: &str, printed: &str) -> Self {
+        let error = Self::read(destination, printed);
+        let Self::Dropped { destination, why } = error else { return error };
+        Self::NotConnected { destination, why }
+    }
+
     pub(super) fn root(destination: &str, root: &str) -> Self {
         Self::Root { destination: destination.to_owned(), root: one_line(root) }
     }
@@ -148,14 +167,15 @@ impl SshError {
     }
 }
 
-/// Adds the port to a destination, unless it is the default, if ssh printed `connect to host HOST port PORT: …`.
-fn with_port(destination: &str, printed: &str) -> String {
+/// Returns the port, unless it is the default, if ssh printed `connect to host HOST port PORT: …`.
+fn other_port(printed: &str) -> Option<u16> {
     let after = printed.split("connect to host ").nth(1).and_then(|rest| rest.split(" port ").nth(1));
     let port = after.and_then(|rest| rest.split(':').next()?.parse::<u16>().ok());
-    match port {
-        None | Some(22) => destination.to_owned(),
-        Some(port) => format!("{destination} (port {port})"),
-    }
+    port.filter(|port| *port != 22)
+}
+
+fn at_port(port: Option<u16>) -> String {
+    port.map_or_else(String::new, |port| format!(" (port {port})"))
 }
 
 /// Returns the last line that is not blank, escaped and shortened.
@@ -183,11 +203,11 @@ mod tests {
         );
         assert_eq!(
             read("ssh: connect to host 127.0.0.1 port 1: Connection refused"),
-            SshError::Refused("web1 (port 1)".to_owned())
+            SshError::Refused { destination: "web1".to_owned(), port: Some(1) }
         );
         assert_eq!(
             read("ssh: connect to host web1 port 22: Connection refused"),
-            SshError::Refused("web1".to_owned())
+            SshError::Refused { destination: "web1".to_owned(), port: None }
         );
         assert_eq!(read("a@web1: Permission denied (publickey)."), SshError::Auth("web1".to_owned()));
         assert_eq!(
@@ -196,6 +216,22 @@ mod tests {
         );
         assert_eq!(read("Host key verification failed."), SshError::HostKeyUnknown("web1".to_owned()));
         assert_eq!(read("Connection timed out during banner exchange"), SshError::Timeout("web1".to_owned()));
+    }
+
+    #[test]
+    fn a_host_that_was_never_reached_was_not_lost() {
+        let reset = "kex_exchange_identification: read: Connection reset by peer\n\
+                     Connection reset by 10.0.0.1 port 22\n";
+        let why = "Connection reset by 10.0.0.1 port 22";
+        assert_eq!(
+            SshError::read_before_login("web1", reset).to_string(),
+            format!("web1: could not connect ({why}); try again, and check that sshd is running")
+        );
+        assert!(SshError::read("web1", reset).to_string().starts_with("lost the connection to web1"));
+        let refused =
+            SshError::read_before_login("closed", "connect to host closed port 1: Connection refused");
+        let expected = "closed: connection refused (port 1); check the port, and that sshd is running";
+        assert_eq!(refused.to_string(), expected);
     }
 
     #[test]

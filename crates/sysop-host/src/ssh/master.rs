@@ -104,7 +104,9 @@ impl Master {
         let mut look = interval(READY_POLL_INTERVAL);
         loop {
             tokio::select! {
-                _ = descriptor.readable() => return Err(SshError::read(&settings.destination, &self.printed())),
+                _ = descriptor.readable() => {
+                    return Err(SshError::read_before_login(&settings.destination, &self.printed()));
+                }
                 _ = look.tick() => {}
             }
             // The name appears when ssh listens.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sysop_core::id::CallId;
-use sysop_core::outcome::{FULL_SCREEN_RUNS, PAGER_IS_OPEN, Status, WAITS_FOR_ANSWER};
+use sysop_core::outcome::{FULL_SCREEN_RUNS, PAGER_IS_OPEN, Status, WAITS_FOR_ANSWER, nested_shell_note};
 use sysop_core::policy::{Dialect, reads_with_git};
 use sysop_core::question::QuestionKind;
 use sysop_driver::port::CancellationToken;
@@ -157,7 +157,7 @@ impl SharedTerminal {
         using.prepare(capture).await?;
         self.check_place(&live, TerminalUse::Keys, call).await?;
         let mut notes = using.press_keys(keys).await?;
-        using.show_screen(capture);
+        using.show_screen(capture, |state| state.shared_text());
         notes.push(using.screen_as_line());
         let status = if cancel.is_cancelled() { Status::Cancelled } else { Status::Ok };
         Ok(CallEnd { status, exit_code: None, notes })
@@ -498,11 +498,7 @@ impl TerminalCall<'_> {
                 Some(CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost"))
             });
         } else if let Some(kind) = self.enter_nested(Some(command)).await {
-            let note = format!(
-                "another shell ({}) is running inside the terminal's shell and receives all commands until `exit`",
-                kind.name()
-            );
-            return Some(CallEnd::new(Status::Unknown, note));
+            return Some(CallEnd::new(Status::Unknown, nested_shell_note(kind.name())));
         } else if column > 0 && still >= QUESTION_QUIET && (self.live.is_raw() || is_question(&line)) {
             WAITS_FOR_ANSWER
         } else {
@@ -510,13 +506,13 @@ impl TerminalCall<'_> {
         };
         // The captured output already ends with a question that was written as a line.
         if told != WAITS_FOR_ANSWER || !is_question(&line) {
-            self.show_screen(capture);
+            self.show_screen(capture, TerminalState::screen_of_command);
         }
         Some(CallEnd::new(Status::Unknown, told))
     }
 
     fn timed_out(&self, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
-        self.show_screen(capture);
+        self.show_screen(capture, TerminalState::screen_of_command);
         let note = format!(
             "the command is still running after {} s; check again, send input with send_keys, or stop it with Ctrl+C",
             limit.as_secs()
@@ -764,11 +760,11 @@ impl TerminalCall<'_> {
         }
     }
 
-    fn show_screen(&self, capture: &mut Capture<'_>) {
+    fn show_screen(&self, capture: &mut Capture<'_>, text: fn(&mut TerminalState) -> String) {
         let mut taken = Vec::new();
         self.live.captured(&mut taken);
         capture.take(&taken);
-        let screen = self.live.state().shared_text();
+        let screen = text(&mut self.live.state());
         capture.take(format!("{screen}\n").as_bytes());
     }
 

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use bytes::Bytes;
+use sysop_core::outcome::SCREEN_FOLLOWS;
 use sysop_core::text::neutralize_line;
 use sysop_driver::prompter::{TerminalOutput, TerminalSize};
 use tokio::sync::broadcast;
@@ -119,6 +120,8 @@ pub(super) struct CommandCapture {
     plain: PlainText,
     /// True while a program uses the alternate screen, whose content is no output.
     is_full_screen: bool,
+    /// True if the alternate screen was added to the output.
+    is_screen_shown: bool,
     pub(super) out: Vec<u8>,
     pub(super) begun: bool,
     pub(super) done: Option<CommandEnd>,
@@ -161,6 +164,7 @@ impl CommandCapture {
             nonce: nonce.unwrap_or_default(),
             plain: PlainText::default(),
             is_full_screen: false,
+            is_screen_shown: false,
             out: Vec::new(),
             begun,
             done: None,
@@ -185,7 +189,7 @@ impl CommandCapture {
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
-        if self.is_full_screen {
+        if self.is_full_screen && !self.is_screen_shown {
             self.note(FULL_SCREEN_LEFT);
         }
         self.plain.finish(&mut self.out);
@@ -417,6 +421,22 @@ impl TerminalState {
     /// Returns the text of the screen that the model may see.
     pub(super) fn shared_text(&self) -> String {
         self.private_use.shared_screen().unwrap_or(&self.screen).text()
+    }
+
+    /// Returns the screen for the output of a command that is still running. The rows of a full-screen program are
+    /// announced, because the other lines of the output were printed; rows that an editor shows after the end of a file
+    /// are left out.
+    pub(super) fn screen_of_command(&mut self) -> String {
+        let screen = self.private_use.shared_screen().unwrap_or(&self.screen);
+        let text = screen.text();
+        if !screen.is_full() {
+            return text;
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.is_screen_shown = true;
+        }
+        let rows = text.lines().filter(|row| *row != "~");
+        std::iter::once(SCREEN_FOLLOWS).chain(rows).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the cursor of the screen that the model may see.

@@ -74,7 +74,7 @@ async fn a_refused_forward_names_the_refusing_host() {
     let error = server.connection().forward(&free).await.unwrap_err();
     assert!(matches!(error, SshError::ForwardRefused { .. }), "{error:?}");
     let told = error.to_string();
-    assert!(told.contains("has neither `bash` nor `nc` to relay with; install `nc`"), "{told}");
+    assert!(told.contains("there is neither `bash` nor `nc` to relay with; install `nc`"), "{told}");
 }
 
 /// A server that sends a greeting and then echoes all input. The receiver has the number of open connections.

@@ -484,7 +484,7 @@ fn hosts_are_grouped_by_result() {
     results.push(result("web4", &nothing));
     assert_eq!(
         preview::lines(&plan, &results),
-        ["web4: nothing to remove", "3 hosts (web1, web2, web3): removes 12 files"]
+        ["web4: nothing to remove", "3 hosts (web[1-3]): removes 12 files"]
     );
     results.push(ProbeResult { host: "web5".to_owned(), output: Err("timed out after 2 s".to_owned()) });
     let lines = preview::lines(&plan, &results).join("\n");

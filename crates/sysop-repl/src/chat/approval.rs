@@ -22,9 +22,11 @@ use crossterm::event::{
 };
 use crossterm::terminal;
 use parking_lot::Mutex;
+use sysop_core::event::Origin;
 use sysop_core::policy::RiskClass;
 use sysop_core::text::visible_text;
 use sysop_core::transcript::{Proposal, Transcript};
+use sysop_core::ui_text::RULE_SCOPE;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::command::is_command_word;
 use sysop_term::diff::FileEdit;
@@ -70,7 +72,8 @@ pub(crate) fn is_command_line(line: &str) -> bool {
 
 /// Returns the question that the user must answer before a rule is saved.
 pub(crate) fn rule_question(offered: &OfferedRule) -> String {
-    format!("Save this rule to {} and run the command?", visible_text(&offered.file))
+    let file = visible_text(&offered.file);
+    format!("{RULE_SCOPE}\nSave this rule to {file} and run the command?")
 }
 
 /// The user's answer.
@@ -111,6 +114,38 @@ pub(crate) struct ApprovalPrompt {
     pub(crate) no_rule: &'static str,
     /// Effect of the call, if it becomes known while the question is open.
     pub(crate) late_effect: LateEffect,
+    pub(crate) text_use: TextUse,
+}
+
+/// Use of a text with which a user rejects a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextUse {
+    /// The model that proposed the call gets it.
+    Feedback,
+    /// No model waits for an answer: the text goes to the input, from which the user can send it.
+    Draft,
+    /// It is only recorded.
+    Record,
+}
+
+impl TextUse {
+    /// Returns the words for a line that says what Enter does with the text, and the label of the text.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Feedback => ("reject with this text", "feedback for the model"),
+            Self::Draft => ("reject and take this text to the input", "text for the input"),
+            Self::Record => ("reject with this text", "reason"),
+        }
+    }
+
+    /// Returns the line of the help about other text.
+    fn help(self, subject: &str) -> String {
+        match self {
+            Self::Feedback => format!("Any other text is feedback; Enter rejects the {subject} with it"),
+            Self::Draft => format!("Any other text goes to the input; Enter rejects the {subject}"),
+            Self::Record => format!("Any other text is a reason; Enter rejects the {subject} with it"),
+        }
+    }
 }
 
 /// Lines about the effect of a call that were not known when its question was drawn.
@@ -141,6 +176,7 @@ impl ApprovalPrompt {
             rule: None,
             no_rule: words::no_rule_reason(plan, transcript),
             late_effect: LateEffect::default(),
+            text_use: if plan.origin == Origin::Model { TextUse::Feedback } else { TextUse::Record },
         }
     }
 
@@ -305,7 +341,8 @@ fn handle_input(
         'n' | 'N' => {
             let keys = format!("Enter rejects the {}, Esc returns to the question", question.subject());
             say(console, &keys, StyleRole::Dim)?;
-            let reason = console.edit("feedback for the model (optional)", "")?;
+            let (_, label) = question.text_use.words();
+            let reason = console.edit(&format!("{label} (optional)"), "")?;
             return Ok(reason.map(|reason| ApprovalOutcome::Reject(with_first_letter(reason.trim()))).into());
         }
         'e' | 'E' => return edit_command(console, question),
@@ -316,11 +353,11 @@ fn handle_input(
     Ok(QuestionStep::Ask)
 }
 
-/// Returns feedback with the `n` of its first word, if a slow typist pressed it as the key that rejects: `o, use trash`.
-fn with_first_letter(feedback: &str) -> String {
-    let word = feedback.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+/// Returns a text with the `n` of its first word, if a slow typist pressed it as the key that rejects: `o, use trash`.
+fn with_first_letter(text: &str) -> String {
+    let word = text.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
     let is_rest = ["o", "ot", "ope", "othing"].contains(&word);
-    if is_rest { format!("n{feedback}") } else { feedback.to_owned() }
+    if is_rest { format!("n{text}") } else { text.to_owned() }
 }
 
 /// Lets the user continue a text that they began to type at the question. It rejects the call, unless it is an answer.
@@ -329,12 +366,9 @@ fn message(
     question: &ApprovalPrompt,
     text: &str,
 ) -> io::Result<Option<ApprovalOutcome>> {
-    let keys = format!(
-        "nothing has run; Enter rejects the {} with this text, Esc returns to the question",
-        question.subject()
-    );
-    say(console, &keys, StyleRole::Dim)?;
-    let Some(text) = console.edit("feedback for the model", text)? else { return Ok(None) };
+    let (effect, label) = question.text_use.words();
+    say(console, &format!("Enter: {effect}, Esc: back"), StyleRole::Dim)?;
+    let Some(text) = console.edit(label, text)? else { return Ok(None) };
     let text = text.trim();
     if is_command_line(text) {
         say(console, ANSWER_FIRST, StyleRole::Warn)?;
@@ -615,9 +649,13 @@ fn help(console: &mut impl ApprovalIo, pager: &Pager<'_>, question: &ApprovalPro
             }
         },
         "e  Edit the command; its effect is shown before it runs".to_owned(),
-        "n  Reject, with optional feedback".to_owned(),
+        match question.text_use {
+            TextUse::Feedback => "n  Reject, with optional feedback".to_owned(),
+            TextUse::Draft => "n  Reject, with optional text for the input".to_owned(),
+            TextUse::Record => "n  Reject, with an optional reason".to_owned(),
+        },
         "s  Reject and stop the turn (Ctrl+C)".to_owned(),
-        format!("Any other text is feedback; Enter rejects the {} with it", question.subject()),
+        question.text_use.help(question.subject()),
     ];
     for line in lines {
         say(console, &line, StyleRole::Dim)?;

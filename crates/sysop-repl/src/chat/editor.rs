@@ -228,6 +228,9 @@ fn restrict_to_owner(path: &Path) -> io::Result<()> {
 
 /// Edit mode that removes control characters from pasted text, because the editor would draw them as is. Ctrl+C during a
 /// search of the history ends only the search, and Ctrl+P in an empty line resumes a paused turn.
+///
+/// The editor handles all keys of a batch before a change of the terminal's size, so it would draw the line in its old
+/// place, and clear the rows below it. So the change is put before the next key here, also if its event comes later.
 struct ReplEditMode {
     emacs: Emacs,
     drawn: DrawnLine,
@@ -235,10 +238,40 @@ struct ReplEditMode {
     is_paused: Arc<AtomicBool>,
     /// Effect of Ctrl+P in any other line.
     earlier_line: ReedlineEvent,
+    /// Size of the terminal that the editor knows.
+    size: Option<TerminalCells>,
+    current_size: fn() -> Option<TerminalCells>,
 }
+
+/// Columns and rows of a terminal.
+type TerminalCells = (u16, u16);
 
 impl EditMode for ReplEditMode {
     fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
+        let event = self.parse_key(event);
+        if self.drawn.is_search() {
+            return event; // a search takes no list of events
+        }
+        if let ReedlineEvent::Resize(columns, rows) = event {
+            self.size = Some((columns, rows));
+            return ReedlineEvent::Multiple(vec![event]);
+        }
+        match (self.current_size)() {
+            Some((columns, rows)) if self.size != Some((columns, rows)) => {
+                self.size = Some((columns, rows));
+                ReedlineEvent::Multiple(vec![ReedlineEvent::Resize(columns, rows), event])
+            }
+            Some(_) | None => event,
+        }
+    }
+
+    fn edit_mode(&self) -> PromptEditMode {
+        self.emacs.edit_mode()
+    }
+}
+
+impl ReplEditMode {
+    fn parse_key(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
         let event = self.emacs.parse_event(event);
         if event == ReedlineEvent::CtrlC && self.drawn.is_search() {
             return ReedlineEvent::Esc;
@@ -251,12 +284,6 @@ impl EditMode for ReplEditMode {
         ReedlineEvent::Edit(commands.into_iter().map(|command| self.fold(sanitize_edit(command))).collect())
     }
 
-    fn edit_mode(&self) -> PromptEditMode {
-        self.emacs.edit_mode()
-    }
-}
-
-impl ReplEditMode {
     fn new(
         mut keys: Keybindings,
         drawn: DrawnLine,
@@ -266,7 +293,9 @@ impl ReplEditMode {
         let (modifier, key) = (KeyModifiers::CONTROL, KeyCode::Char('p'));
         let earlier_line = keys.find_binding(modifier, key).unwrap_or(ReedlineEvent::Up);
         keys.add_binding(modifier, key, ReedlineEvent::ExecuteHostCommand(RESUME.to_owned()));
-        Self { emacs: Emacs::new(keys), drawn, pastes, is_paused, earlier_line }
+        let current_size: fn() -> Option<TerminalCells> = || crossterm::terminal::size().ok();
+        let (emacs, size) = (Emacs::new(keys), current_size());
+        Self { emacs, drawn, pastes, is_paused, earlier_line, size, current_size }
     }
 
     /// Replaces a long paste by its sign.
@@ -422,6 +451,8 @@ impl Completer for CommandCompleter {
 
 #[cfg(test)]
 mod tests {
+    use crossterm::event::{Event, KeyEvent};
+
     use super::*;
 
     /// Returns the line after the only completion, or the completions if there are several.
@@ -455,6 +486,22 @@ mod tests {
             Ok("@bad".to_owned()),
             "a name that would change the terminal is not offered"
         );
+    }
+
+    #[test]
+    fn a_change_of_the_size_stays_before_the_keys_that_follow_it() {
+        let drawn = DrawnLine::default();
+        let mode = ReplEditMode::new(key_bindings(), drawn.clone(), None, Arc::default());
+        let mut mode = ReplEditMode { size: Some((100, 30)), current_size: || Some((45, 20)), ..mode };
+        let key = || Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)).try_into().unwrap();
+        let resize = |columns, rows| Event::Resize(columns, rows).try_into().unwrap();
+        let before_key = vec![ReedlineEvent::Resize(45, 20), ReedlineEvent::Enter];
+        assert_eq!(mode.parse_event(key()), ReedlineEvent::Multiple(before_key));
+        assert_eq!(mode.parse_event(key()), ReedlineEvent::Enter);
+        let resized = ReedlineEvent::Multiple(vec![ReedlineEvent::Resize(45, 20)]);
+        assert_eq!(mode.parse_event(resize(45, 20)), resized);
+        drawn.set_search(true);
+        assert_eq!(mode.parse_event(resize(60, 20)), ReedlineEvent::Resize(60, 20));
     }
 
     #[test]

@@ -457,6 +457,10 @@ impl State {
                 ("Again:", QuestionKind::Secret),
             ]),
             "perhaps" => self.runs_sudo(&[("Your name? ", QuestionKind::PerhapsSecret)]),
+            "login" => {
+                let call = self.call("read_file", json!({ "path": "/etc/motd" }));
+                self.runs_asking(call, &[("Password: ", QuestionKind::Secret)]);
+            }
             "hostkey" => self.runs_sudo(&[(HOST_KEY, QuestionKind::Text)]),
             "bob" => {
                 // This user's turn does not end before Bob's command: the next line would be read at any moment of it.
@@ -481,6 +485,11 @@ impl State {
     /// Runs a command that asks these questions, and reports which answers were correct.
     fn runs_sudo(&mut self, questions: &[(&str, QuestionKind)]) {
         let call = self.call("bash", json!({ "command": "sudo id" }));
+        self.runs_asking(call, questions);
+    }
+
+    /// Runs a call that asks these questions.
+    fn runs_asking(&mut self, call: ToolCall, questions: &[(&str, QuestionKind)]) {
         self.reply("", vec![call.clone()]);
         self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
         self.running = Some(call);

@@ -25,6 +25,33 @@ pub(crate) enum TerminalOwner {
     Terminal,
 }
 
+/// Place of the cursor in the last row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CursorPlace {
+    /// If the terminal becomes narrower and wraps the row, the cursor stays at its first part, so all of the row can be
+    /// cleared.
+    Start,
+    /// For text that is being written.
+    End,
+}
+
+/// The last row as it was painted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LastRow {
+    text: String,
+    cursor: CursorPlace,
+}
+
+impl LastRow {
+    /// Returns the control sequence that clears the row.
+    fn erasure(&self) -> &'static str {
+        match self.cursor {
+            CursorPlace::Start => "\r\u{1b}[J",
+            CursorPlace::End => "\r\u{1b}[K",
+        }
+    }
+}
+
 pub(crate) struct InlineScreen {
     out: Box<dyn Write + Send>,
     look: RenderOptions,
@@ -33,9 +60,9 @@ pub(crate) struct InlineScreen {
     pending: VecDeque<String>,
     lost: usize,
     given: bool,
-    last: Option<String>,
-    /// Content of the last row, also while it is hidden by typed text.
-    content: Option<TextRow>,
+    last: Option<LastRow>,
+    /// Content of the last row, also while it is hidden by typed text, and the place of the cursor in it.
+    content: Option<(TextRow, CursorPlace)>,
     /// Text that the user is typing during a turn. Unless empty, it is shown in place of the last row.
     typed: String,
     /// Number of newlines at the end of the text so far; 2 before any text.
@@ -68,8 +95,9 @@ impl InlineScreen {
         self.look
     }
 
-    pub(crate) fn resize(&mut self, columns: usize) {
+    pub(crate) fn resize(&mut self, columns: usize) -> io::Result<()> {
         self.look.width = columns.max(1);
+        self.draw_last_row()
     }
 
     /// Changes the owner of the terminal, and shows pending rows if the new owner accepts them.
@@ -118,7 +146,13 @@ impl InlineScreen {
 
     /// Replaces the last row. The row is shown only while this screen owns the terminal.
     pub(crate) fn last_row(&mut self, content: Option<TextRow>) -> io::Result<()> {
-        self.content = content;
+        self.content = content.map(|row| (row, CursorPlace::Start));
+        self.draw_last_row()
+    }
+
+    /// Like `last_row`, for a row whose text is being written: the cursor stays at its end.
+    pub(crate) fn open_row(&mut self, content: Option<TextRow>) -> io::Result<()> {
+        self.content = content.map(|row| (row, CursorPlace::End));
         self.draw_last_row()
     }
 
@@ -134,19 +168,22 @@ impl InlineScreen {
     }
 
     fn draw_last_row(&mut self) -> io::Result<()> {
-        let typed = (!self.typed.is_empty()).then(|| typed_row(&self.typed, self.look.width));
+        let typed =
+            (!self.typed.is_empty()).then(|| (typed_row(&self.typed, self.look.width), CursorPlace::End));
+        let (columns, color) = (self.look.width.saturating_sub(1), self.look.color);
         let content = typed
             .or_else(|| self.content.clone())
             .filter(|_| self.owner == TerminalOwner::Output)
-            .map(|row| paint::row(&truncate(&row, self.look.width.saturating_sub(1)), self.look.color));
+            .map(|(row, cursor)| LastRow { text: paint::row(&truncate(&row, columns), color), cursor });
         if content == self.last {
             return Ok(());
         }
-        if self.last.is_some() {
-            write!(self.out, "\r\u{1b}[K")?;
+        if let Some(last) = &self.last {
+            write!(self.out, "{}", last.erasure())?;
         }
-        if let Some(content) = &content {
-            write!(self.out, "{content}")?;
+        if let Some(LastRow { text, cursor }) = &content {
+            let end = if *cursor == CursorPlace::Start { "\r" } else { "" };
+            write!(self.out, "{text}{end}")?;
         }
         self.last = content;
         self.out.flush()
@@ -175,10 +212,7 @@ impl InlineScreen {
     }
 
     fn print(&mut self) -> io::Result<()> {
-        let mut text = String::new();
-        if self.last.is_some() {
-            text.push_str("\r\u{1b}[K");
-        }
+        let mut text = self.last.as_ref().map_or_else(String::new, |last| last.erasure().to_owned());
         if self.lost > 0 {
             let note = row(&format!("… {} rows omitted", self.lost), StyleRole::Dim);
             text.push_str(&paint::row(&note, self.look.color));
@@ -218,5 +252,31 @@ impl InlineScreen {
             // The editor prints the message later; a closed channel means that the front end is exiting.
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorded_output::RecordedOutput;
+
+    #[test]
+    fn a_live_row_is_cleared_from_its_start_and_drawn_anew_for_another_width() {
+        let shown = RecordedOutput::default();
+        let look = RenderOptions { width: 40, color: false };
+        let mut screen = InlineScreen::new(Box::new(shown.clone()), look, None);
+        screen.last_row(Some(row("running echo hello · 3 s", StyleRole::Dim))).unwrap();
+        screen.resize(14).unwrap();
+        screen.rows(&[row("done", StyleRole::Text)]).unwrap();
+        screen.open_row(Some(row("streaming", StyleRole::Text))).unwrap();
+        screen.last_row(None).unwrap();
+        let parts = [
+            "running echo hello · 3 s\r",
+            "\r\u{1b}[Jrunning echo…\r",
+            "\r\u{1b}[Jdone\nrunning echo…\r",
+            "\r\u{1b}[Jstreaming",
+            "\r\u{1b}[K",
+        ];
+        assert_eq!(shown.text(), parts.concat());
     }
 }

@@ -199,7 +199,7 @@ impl ReplView for PanelView {
                 }
                 ItemBody::Notice(notice) => screen.rows(&notice_rows(&notice.text, screen))?,
                 ItemBody::End(end) => {
-                    if let Some(text) = words::turn_end_summary(end) {
+                    if let Some(text) = words::end_summary(end, transcript) {
                         screen.rows(&[row(&text, StyleRole::Warn)])?;
                     }
                 }
@@ -512,7 +512,7 @@ impl PanelView {
         let is_direct = end.iterations == 0;
         let is_told = end.reason == StopReason::Cancelled && self.was_canceled
             || is_direct && end.reason == StopReason::Failed && self.is_failure_told;
-        if let Some(text) = words::turn_end_summary(end).filter(|text| !is_told && is_news(text)) {
+        if let Some(text) = words::end_summary(end, transcript).filter(|text| !is_told && is_news(text)) {
             screen.rows(&wrap(&row(&text, role), screen.render_options().width.saturating_sub(1), 2))?;
         }
         if let Some(missed) = words::missed_hosts(end, transcript) {

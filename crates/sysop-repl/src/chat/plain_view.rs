@@ -100,7 +100,7 @@ impl ReplView for PlainView {
                         let missed = words::missed_hosts(end, transcript);
                         let is_told =
                             self.is_failure_told && end.iterations == 0 && end.reason == StopReason::Failed;
-                        let summary = words::turn_end_summary(end).filter(|_| !is_told);
+                        let summary = words::end_summary(end, transcript).filter(|_| !is_told);
                         for text in summary.into_iter().chain(missed) {
                             screen.text(&format!("({text})\n"))?;
                         }

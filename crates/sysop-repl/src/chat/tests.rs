@@ -33,6 +33,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const FORM: &str = "SYSOP_TEST_CHAT_FORM";
 const HISTORY: &str = "SYSOP_TEST_CHAT_HISTORY";
 const CHILD: &str = "chat::tests::plays_the_binary";
+const CHILD_ARGUMENTS: [&str; 4] = [CHILD, "--exact", "--nocapture", "--test-threads=1"];
 
 /// Entry point of the child process that acts as the binary; not a test of its own.
 #[test]
@@ -90,6 +91,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
         ask_for_program: Some(exec::ask_for_programs_on_terminal(true)),
         confirm: Some(exec::confirm_on_terminal(true)),
         service: None,
+        hides_keys: true,
         stops: exec::signals().unwrap(),
     }
 }
@@ -202,7 +204,8 @@ async fn plain(input: &str) -> (String, i32) {
 
 async fn plain_form(form: &str, input: &str) -> (String, i32) {
     let mut child = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args([CHILD, "--exact", "--nocapture", "--test-threads=1", "--quiet"])
+        .args(CHILD_ARGUMENTS)
+        .arg("--quiet")
         .env(FORM, form)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -243,16 +246,23 @@ impl Person {
 
     /// Starts the REPL on a terminal at which this text has been typed.
     fn starts_after(typed: &str, form: &str, history: Option<&std::path::Path>) -> Self {
+        let command = pty_process::Command::new(std::env::current_exe().unwrap()).args(CHILD_ARGUMENTS);
+        Self::runs(typed, form, history, command)
+    }
+
+    /// Runs this command at a terminal at which this text has been typed.
+    fn runs(
+        typed: &str,
+        form: &str,
+        history: Option<&std::path::Path>,
+        command: pty_process::Command,
+    ) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
         pty.resize(pty_process::Size::new(30, 80)).unwrap();
         let terminal = std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().unwrap();
         let before = rustix::termios::tcgetattr(&terminal).unwrap();
         assert_eq!(rustix::io::write(&terminal, typed.as_bytes()).unwrap(), typed.len());
-        let mut command = pty_process::Command::new(std::env::current_exe().unwrap())
-            .args([CHILD, "--exact", "--nocapture", "--test-threads=1"])
-            .env(FORM, form)
-            .env("TERM", "xterm-256color")
-            .kill_on_drop(true);
+        let mut command = command.env(FORM, form).env("TERM", "xterm-256color").kill_on_drop(true);
         if let Some(history) = history {
             command = command.env(HISTORY, history);
         }
@@ -705,7 +715,7 @@ async fn hostile_text_reaches_the_terminal_escaped() {
     let from = text.find("AGENT RESPONSE").expect("the panel came");
     let to = text.find("STATUS").expect("the turn ended");
     // The reader of typed text switches the marking of pastes at any moment.
-    let own = ["\r\u{1b}[K", "\u{1b}[?2004h", "\u{1b}[?2004l"];
+    let own = ["\u{1b}[?2004h", "\u{1b}[?2004l", "\r\r\u{1b}[J"];
     let drawn = own.iter().fold(text[from..to].to_owned(), |text, own| text.replace(own, ""));
     let drawn = drawn.replace("\r\n", "\n");
     assert_eq!(intruder(&drawn), None, "{drawn:?}");

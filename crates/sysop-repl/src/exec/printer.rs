@@ -16,10 +16,10 @@ use sysop_term::markdown::MarkdownStream;
 use sysop_term::output::output_and_undo_note;
 use sysop_wire::Encoder;
 
-use super::ExecTask;
 use super::call_output::{
     CallOutput, StreamedOutput, call_output_lines, failure_lines, fleet_failure_lines, unprinted_output,
 };
+use super::{CallRole, ExecTask};
 use crate::chat::inline_screen::InlineScreen;
 use crate::render::{RenderOptions, THEME, row, safe, safe_prose, terminal_width, words};
 
@@ -32,7 +32,9 @@ pub(super) struct ExecPrinter {
     /// True if standard error gets no progress.
     pub(super) is_quiet: bool,
     /// True if calls' output belongs on standard output.
-    pub(super) routine: bool,
+    routine: bool,
+    /// Purpose of a sequence's call; `None` for other calls.
+    role: Option<CallRole>,
     /// True if the task undoes a call.
     is_undo: bool,
     /// True if answers are held back because they must match a schema.
@@ -91,6 +93,7 @@ impl ExecPrinter {
             streamed: None,
             is_quiet: false,
             routine,
+            role: None,
             is_undo,
             holds_answer: false,
             artifacts: None,
@@ -103,6 +106,17 @@ impl ExecPrinter {
     /// `holds_answer` is true if answers must match a schema.
     pub(super) fn configure(&mut self, call_output: CallOutput, is_quiet: bool, holds_answer: bool) {
         (self.call_output, self.is_quiet, self.holds_answer) = (call_output, is_quiet, holds_answer);
+    }
+
+    /// Prepares for a sequence's next call.
+    pub(super) fn set_role(&mut self, role: CallRole) {
+        self.role = Some(role);
+        self.routine = role == CallRole::Step;
+    }
+
+    /// Returns true if nothing is said about the current call, unless it cannot run.
+    fn hides_call(&self) -> bool {
+        self.role == Some(CallRole::HostCheck) && self.call_output == CallOutput::Hidden
     }
 
     pub(super) fn render_options(&self) -> RenderOptions {
@@ -138,14 +152,14 @@ impl ExecPrinter {
     }
 
     /// Prints a line also in a quiet run, because something was not done or failed.
-    fn say(&mut self, text: &str) {
+    pub(super) fn say(&mut self, text: &str) {
         let _ = self.pause();
         let _ = writeln!(self.err, "{}", text.trim_end());
         let _ = self.err.flush();
     }
 
-    pub(super) fn end(&mut self, end: &TurnEnd) {
-        if let Some(text) = words::turn_end_summary(end) {
+    pub(super) fn end(&mut self, end: &TurnEnd, transcript: &Transcript) {
+        if let Some(text) = words::end_summary(end, transcript) {
             self.error(&text);
         }
     }
@@ -246,6 +260,7 @@ impl ExecPrinter {
     fn logged(&mut self, logged: &Logged, transcript: &Transcript) -> io::Result<()> {
         match &logged.event {
             Event::Replied { step, reply } => self.replied(*step, &reply.text, reply.calls.is_empty()),
+            Event::ToolStarted { .. } if self.hides_call() => Ok(()),
             Event::ToolStarted { call, .. } => {
                 self.progress(&words::tool_line(call));
                 Ok(())
@@ -318,7 +333,7 @@ impl ExecPrinter {
         let Some((_, streamed, markdown)) = stream else { return Ok(()) };
         streamed.push_str(text);
         screen.rows(&markdown.push(text))?;
-        screen.last_row(markdown.tail().cloned())
+        screen.open_row(markdown.tail().cloned())
     }
 
     pub(super) fn close_stream(&mut self) -> io::Result<()> {
@@ -453,23 +468,32 @@ impl ExecPrinter {
         }
     }
 
-    fn finished(&mut self, call: &CallId, outcome: &Outcome) -> io::Result<()> {
-        if self.routine {
-            self.pause()?;
-            match &mut self.out {
-                ExecOutput::Terminal { screen, stripped, .. } => {
-                    screen.text(&unprinted_output(stripped.take(), outcome))?;
-                    screen.end_text()?;
-                }
-                ExecOutput::Pipe { out, stripped } => {
-                    let rest = unprinted_output(stripped.take(), outcome);
-                    out.write_all(rest.as_bytes())?;
-                    out.flush()?;
-                }
-                ExecOutput::Json { .. } => {}
+    /// Prints the rest of an output that belongs on standard output.
+    fn finish_output(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.pause()?;
+        match &mut self.out {
+            ExecOutput::Terminal { screen, stripped, .. } => {
+                screen.text(&unprinted_output(stripped.take(), outcome))?;
+                screen.end_text()
             }
+            ExecOutput::Pipe { out, stripped } => {
+                let rest = unprinted_output(stripped.take(), outcome);
+                out.write_all(rest.as_bytes())?;
+                out.flush()
+            }
+            ExecOutput::Json { .. } => Ok(()),
         }
-        let quiet = self.routine && outcome.status == Status::Ok;
+    }
+
+    fn finished(&mut self, call: &CallId, outcome: &Outcome) -> io::Result<()> {
+        if self.hides_call() {
+            return Ok(());
+        }
+        if self.routine {
+            self.finish_output(outcome)?;
+        }
+        let is_ok = outcome.status == Status::Ok;
+        let quiet = self.routine && is_ok && self.role.is_none();
         for line in self.remaining_output(call, outcome) {
             self.progress(&format!("  {line}"));
         }
@@ -477,7 +501,12 @@ impl ExecPrinter {
             for line in words::host_lines(outcome).lines() {
                 self.progress(&format!("  {line}"));
             }
-            let mut summary = words::outcome_summary(outcome);
+            let mut summary = match self.role {
+                Some(CallRole::Step) if is_ok && outcome.exit_code == Some(0) => {
+                    words::outcome_summary(&Outcome { exit_code: None, ..outcome.clone() })
+                }
+                Some(_) | None => words::outcome_summary(outcome),
+            };
             let is_shown = self.routine || self.call_output != CallOutput::Hidden;
             if !is_shown {
                 for line in fleet_failure_lines(outcome) {
@@ -494,7 +523,10 @@ impl ExecPrinter {
                 let why = safe(outcome.output.lines().next().unwrap_or_default());
                 summary.push_str(&format!(": {}", why.trim_end_matches('.')));
             }
-            self.progress(&format!("  {summary}"));
+            // The sequence tells the answer: a question answered with no has not failed.
+            if self.role != Some(CallRole::Probe) {
+                self.progress(&format!("  {summary}"));
+            }
         }
         if let Some(place) = words::full_output(outcome, self.artifacts.as_deref()) {
             self.progress(&format!("  {place}"));

@@ -109,9 +109,10 @@ impl ExecRun {
         let withdrawn = Arc::new(AtomicBool::new(false));
         self.questions.open = Some(id);
         self.questions.withdrawn = withdrawn.clone();
-        let replies = replies.clone();
+        let (replies, no_echo) = (replies.clone(), self.no_echo.clone());
         tokio::task::spawn_blocking(move || {
             let reply = (ask.0)(&sheet, &withdrawn);
+            drop(no_echo);
             // The receiver is gone if the task has ended.
             let _ = replies.send((id, reply));
         });
@@ -138,7 +139,7 @@ impl ExecRun {
             Ok(PromptOutcome::Refused) => prompter::PromptReply::Refused,
             Ok(PromptOutcome::Interrupted) => {
                 let again = std::mem::replace(&mut self.questions.interrupted, true);
-                let exit = if again { self.end(Exit::Interrupted) } else { None };
+                let exit = if again { self.stop(Exit::Interrupted) } else { None };
                 self.opened.session.answer(id, prompter::PromptReply::Refused);
                 return exit.or_else(|| self.ask_for_program(replies));
             }

@@ -58,13 +58,23 @@ pub enum SequenceAction {
     },
 }
 
+/// Purpose of a call, which decides what is printed about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallRole {
+    /// Checks the host. Shown only with the output of calls, unless it cannot run.
+    HostCheck,
+    /// Asks a question whose answer the sequence tells itself.
+    Probe,
+    /// Does the work. The output belongs on standard output.
+    Step,
+}
+
 /// Tool call, checked against the policy like a call by a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceCall {
     pub tool: String,
     pub arguments: Map<String, Value>,
-    /// True if the output belongs on standard output.
-    pub shows_output: bool,
+    pub role: CallRole,
     /// Time to wait before the call.
     pub delay: Duration,
     /// Host of the call, in the syntax of `--host`; `None` for the run's own.
@@ -155,9 +165,9 @@ impl ExecRun {
             self.printer.note(&line);
         }
         match action {
-            SequenceAction::Run(SequenceCall { tool, arguments, shows_output, delay, host }) => {
+            SequenceAction::Run(SequenceCall { tool, arguments, role, delay, host }) => {
                 self.turn = None;
-                self.printer.routine = shows_output;
+                self.printer.set_role(role);
                 let input = Input::Direct { tool, arguments, origin: Origin::Routine, by: None };
                 if delay.is_zero() {
                     return self.send_call(host, input);
@@ -199,8 +209,10 @@ impl ExecRun {
         let answers = run.answers.clone();
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let withdrawn = Arc::clone(&self.withdrawn);
+        let no_echo = self.no_echo.clone();
         tokio::task::spawn_blocking(move || {
             let answer = (confirm.0)(&question, &withdrawn);
+            drop(no_echo);
             // The receiver is gone if the run has ended.
             let _ = answers.send(answer);
         });
@@ -210,7 +222,7 @@ impl ExecRun {
     pub(super) fn handle_confirmation(&mut self, answer: io::Result<ApprovalOutcome>) -> Option<Exit> {
         let answer = match answer {
             Ok(ApprovalOutcome::Allow) => SequenceAnswer::Yes,
-            Ok(ApprovalOutcome::Interrupt) => return Some(Exit::Interrupted),
+            Ok(ApprovalOutcome::Interrupt) => return Some(self.stop_between_calls(Exit::Interrupted)),
             Ok(ApprovalOutcome::Withdrawn) => return None,
             Ok(
                 ApprovalOutcome::Reject(_)

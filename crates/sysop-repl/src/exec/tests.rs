@@ -18,6 +18,7 @@ use crate::chat::program_prompt::PromptOutcome;
 use crate::recorded_output::RecordedOutput;
 
 mod sequence;
+mod stopping;
 
 /// Maximum duration of any step.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -63,6 +64,7 @@ fn rig(task: ExecTask) -> Rig {
         ask_for_program: None,
         confirm: None,
         service: None,
+        hides_keys: false,
         stops,
     };
     Rig { fake, out, err, stop, context }
@@ -360,7 +362,7 @@ async fn without_a_prompt_an_approval_exits_3_and_runs_nothing() {
         --- out
         --- err
         I will **clean** up.
-        error: `rm -rf build && echo done` needs approval, but no terminal is available; not run
+        error: `rm -rf build && echo done` needs approval, but no terminal is available; it did not run
         hint: run interactively: this call needs approval in every mode
     "#]],
     )
@@ -449,7 +451,7 @@ async fn fleet_results_are_grouped() {
             --- out
             --- err
             [Tool: bash("reboot")]
-              outcome unknown (connection or capture lost); not retried
+              outcome unknown: the connection or the output was lost; not run again
         "#]],
     )
     .await;
@@ -585,11 +587,11 @@ async fn a_long_wait_is_shown_on_a_terminal_and_leaves_no_row() {
     let mut ended = std::pin::pin!(run(rig.context));
     assert!(tokio::time::timeout(Duration::from_millis(3_500), ended.as_mut()).await.is_err());
     let shown = rig.out.text();
-    assert!(shown.ends_with("waiting for demo/one · 2 s") && !shown.contains("· 1 s"), "{shown:?}");
+    assert!(shown.ends_with("waiting for demo/one · 2 s\r") && !shown.contains("· 1 s"), "{shown:?}");
     rig.fake.send_as_other(Input::Cancel);
     assert_eq!(ended.await, Exit::Stopped);
     let cleared = rig.out.text();
-    assert!(cleared.ends_with("· 2 s\r\u{1b}[K"), "{cleared:?}");
+    assert!(cleared.ends_with("· 2 s\r\r\u{1b}[J"), "{cleared:?}");
 }
 
 #[tokio::test]
@@ -679,7 +681,7 @@ async fn a_routine_prints_its_output_and_exits_with_its_failure() {
         exit 3
         --- out
         --- err
-        error: `sudo reboot` needs approval, but no terminal is available; not run
+        error: `sudo reboot` needs approval, but no terminal is available; it did not run
         hint: run interactively: this call needs approval in every mode
     "#]],
     )
@@ -702,7 +704,7 @@ async fn a_change_that_always_asks_is_not_recommended_to_be_allowed() {
         exit 3
         --- out
         --- err
-        error: `sudo systemctl restart sshd` needs approval, but no terminal is available; not run
+        error: `sudo systemctl restart sshd` needs approval, but no terminal is available; it did not run
         hint: run interactively: this call needs approval in every mode
         guarded: rolls back by itself after 120 s unless a fresh login works
     "#]],

@@ -3,9 +3,11 @@
 
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{Proposal, SessionInfo};
+use sysop_core::undo::hosts_of_call;
 use sysop_term::TextRow;
 use sysop_term::plan::{
-    canary_rows, effect_rows, guard_rows, origin_rows, preview_rows, reason_rows, terms_rows, unshown_preview,
+    canary_rows, effect_rows, guard_rows, missed_host_rows, origin_rows, preview_rows, reason_rows,
+    terms_rows, unshown_preview,
 };
 
 use super::{StyleRole, THEME, row, span, words, wrap};
@@ -26,12 +28,18 @@ pub(crate) fn rows(
 ) -> Vec<TextRow> {
     let mut out = origin_rows(plan, columns, THEME);
     out.extend(reason_rows(plan, columns, THEME));
-    let several = words::is_fleet(place.host);
-    let text = format!("on {} in {}", words::place(place.host), place.folder);
+    let host = hosts_of_call(&plan.call, place.host);
+    let several = words::is_fleet(&host);
+    let text = format!("on {} in {}", words::place(&host), place.folder);
     // An answer that starts a command on several hosts must stand out.
     let role = if several { StyleRole::Strong } else { StyleRole::Dim };
     out.extend(wrap(&row(&text, role), columns, 2));
-    out.extend(info.map_or_else(Vec::new, |info| canary_rows(plan, info, columns, THEME)));
+    if let Some(info) = info {
+        if several {
+            out.extend(missed_host_rows(plan, info, columns, THEME));
+        }
+        out.extend(canary_rows(plan, info, columns, THEME));
+    }
     if is_edited(plan) {
         out.push(row("edited command:", StyleRole::Strong));
     }

@@ -5,13 +5,13 @@ use sysop_core::id::Timestamp;
 use sysop_core::outcome::{Outcome, RunningProgram};
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{
-    Decider, NO_RULES_HERE, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd,
+    Decider, ItemBody, NO_RULES_HERE, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd,
 };
-use sysop_core::ui_text::{class as class_word, covers};
+use sysop_core::ui_text::{class as class_word, covers, turn_end_summary};
 pub(crate) use sysop_core::ui_text::{
     control, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary, is_fleet,
     is_local_host, is_new_holder, mode_help, not_run_text, omitted_output, origin_summary, other_readers,
-    outcome_summary, pausing, place, preparing_call, tool_line, turn_end_summary, typed, usage, waiting_for,
+    outcome_summary, pausing, place, preparing_call, tool_line, typed, usage, waiting_for,
 };
 use sysop_term::StyleRole;
 
@@ -26,6 +26,19 @@ pub(crate) fn session_scope(plan: &Proposal) -> String {
 pub(crate) fn missed_hosts(end: &TurnEnd, transcript: &Transcript) -> Option<String> {
     let missed = transcript.missed_hosts().filter(|_| end.reason == StopReason::EndTurn)?;
     Some(format!("✗ {}", safe(&missed)))
+}
+
+/// Describes the end of a turn, unless the turn was one call, and its user has rejected it and saw that.
+pub(crate) fn end_summary(end: &TurnEnd, transcript: &Transcript) -> Option<String> {
+    let proposals = transcript.items().rev().filter_map(|item| {
+        let ItemBody::Proposal(plan) = &item.body else { return None };
+        Some(plan)
+    });
+    let is_rejected =
+        |plan: &Proposal| matches!(plan.state, ProposalState::Rejected { by: Decider::Person(_), .. });
+    let is_direct = end.iterations == 0 && end.reason == StopReason::Cancelled;
+    let is_told = is_direct && proposals.take(1).any(|plan| is_rejected(plan));
+    turn_end_summary(end).filter(|_| !is_told)
 }
 
 /// Says that a grant of the session allowed a call which ran without a question. `None` for other calls.
@@ -68,11 +81,11 @@ const PROGRAM_LINE_CHARS_MAX: usize = 80;
 /// Says how to answer the program that a call left waiting in the terminal, with the last line of its output. `None` if no
 /// program waits.
 pub(crate) fn program_hint(outcome: &Outcome) -> Option<String> {
-    if outcome.running_program() != Some(RunningProgram::WaitsForInput) {
+    let (output, program) = outcome.split_program_note()?;
+    if program != RunningProgram::WaitsForInput {
         return None;
     }
-    // The newest line is the note for the model.
-    let line = outcome.output.lines().rev().skip(1).find(|line| !line.trim().is_empty());
+    let line = output.lines().rev().find(|line| !line.trim().is_empty());
     let line = line.map(|line| {
         let line: String = safe(line.trim()).chars().take(PROGRAM_LINE_CHARS_MAX).collect();
         format!(": `{line}`")
@@ -126,10 +139,62 @@ pub(crate) fn class(class: RiskClass) -> (&'static str, StyleRole) {
 mod tests {
     use std::sync::Arc;
 
-    use sysop_core::event::{Event, Logged, Update};
-    use sysop_core::id::Seq;
+    use sysop_core::event::{Decision, Event, Logged, Update};
+    use sysop_core::id::{CallId, Seq, TurnId};
+    use sysop_core::message::{Arguments, ToolCall};
+    use sysop_core::outcome::{Status, WAITS_FOR_ANSWER};
+    use sysop_core::policy::Grant;
+    use sysop_core::transcript::ItemId;
 
     use super::*;
+
+    #[test]
+    fn a_program_that_waits_is_named_by_its_last_line() {
+        let output = format!("Name? \n[{WAITS_FOR_ANSWER}]\n[no undo: timed out after 15 s]");
+        let expected = "a program waits for input: `Name?`; answer it, e.g. with /keys y Enter";
+        assert_eq!(program_hint(&Outcome::new(Status::Unknown, output)).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_rejected_call_of_the_user_is_not_called_stopped_too() {
+        let (turn, id) = (TurnId(1), CallId::new("c"));
+        let arguments = Arguments::Object(serde_json::Map::new());
+        let call = ToolCall { id: id.clone(), wire_id: None, name: "undo".into(), arguments };
+        let command = "undo call 1".to_owned();
+        let began =
+            |origin| Event::TurnStarted { turn, prompt: String::new(), origin, images: Vec::new(), by: None };
+        let asked = Event::ApprovalAsked {
+            call,
+            command: command.clone(),
+            reason: String::new(),
+            risk: Default::default(),
+            covers: Grant::Exact { command },
+            preview: Vec::new(),
+            guarded: None,
+            scope: None,
+            terms: Default::default(),
+        };
+        let decision = Decision::Reject { reason: String::new() };
+        let rejected = [
+            Event::Decided { call: id.clone(), decision, by: "chat".into() },
+            Event::ToolFinished { call: id, outcome: Outcome::new(Status::Rejected, "") },
+        ];
+        let ended = Event::TurnEnded { turn, reason: StopReason::Cancelled, error: None, active_ms: 0 };
+        let summary = |events: Vec<Event>| {
+            let mut transcript = Transcript::new();
+            for (seq, event) in (1..).zip(events) {
+                let logged = Logged { seq: Seq(seq), at: Timestamp(0), event };
+                transcript.apply(&Update::Logged(Arc::new(logged)));
+            }
+            let Some(ItemBody::End(end)) = transcript.item(&ItemId::End(turn)).map(|item| &item.body) else {
+                panic!("the turn has ended")
+            };
+            end_summary(end, &transcript)
+        };
+        let whole = [began(Origin::User), asked].into_iter().chain(rejected).chain([ended.clone()]);
+        assert_eq!(summary(whole.collect()), None);
+        assert_eq!(summary(vec![began(Origin::User), ended]).as_deref(), Some("stopped"));
+    }
 
     #[test]
     fn queued_messages_are_named_in_one_line() {

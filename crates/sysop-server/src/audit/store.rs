@@ -67,9 +67,9 @@ impl AuditedStore {
         Self { listener: Some(listener), ..self }
     }
 
-    /// Attributes the session's actions from now on to `actor`.
+    /// Records that `actor` asks for a turn of the session, for the lines of that turn.
     pub fn attribute_to(&self, id: &SessionId, actor: Actor) {
-        self.watch.lock().attribute_to(id, actor);
+        self.watch.lock().attribute_to(id, actor, self.clock.now());
     }
 
     /// Audits a refused decision. A failure is only logged, because nothing runs in either case.

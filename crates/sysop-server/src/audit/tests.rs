@@ -307,7 +307,11 @@ async fn until(updates: &mut Updates, wanted: impl Fn(&Event) -> bool) -> bool {
 }
 
 fn prompt() -> Input {
-    Input::prompt("do it")
+    prompt_by("laptop")
+}
+
+fn prompt_by(name: &str) -> Input {
+    Input::Prompt { text: "do it".to_owned(), images: Vec::new(), by: Some(name.to_owned()) }
 }
 
 #[tokio::test]
@@ -346,6 +350,53 @@ async fn read_asked(world: &World) -> Option<sysop_core::id::CallId> {
 }
 
 #[tokio::test]
+async fn a_line_names_the_caller_who_asked_for_its_turn() {
+    let world = World::new("touch x", AuditFailurePolicy::Stop);
+    let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
+    let asks_now =
+        |name: &str| world.store.attribute_to(handle.id(), Actor { name: name.to_owned(), trace: None });
+    handle.send(prompt()).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
+    asks_now("phone");
+    handle.send(prompt_by("phone")).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::PromptQueued { .. })).await);
+    let call = read_asked(&world).await.unwrap();
+    let decision = Decision::Allow { command: None };
+    handle.send(Input::Decision { call, decision, by: "boss".to_owned(), person: None }).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await, "of the queued one");
+    handle.send(typed_by(Some("phone"))).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
+    asks_now("boss");
+    handle.send(Input::Retry).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
+    handle.send(Input::Cancel).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
+    handle.send(typed_by(None)).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await);
+    assert_eq!(
+        world.lines(),
+        [
+            "Decided boss laptop local:/srv touch x allow",
+            "Started boss laptop local:/srv touch x -",
+            "Finished - laptop local:/srv touch x ok",
+            "Started phone phone local:/srv touch y -",
+            "Finished - phone local:/srv touch y ok",
+            "Decided sysop boss local:/srv touch x reject",
+            "Finished - boss local:/srv touch x cancelled",
+            "Started - - local:/srv touch y -",
+            "Finished - - local:/srv touch y ok",
+        ]
+    );
+}
+
+fn typed_by(name: Option<&str>) -> Input {
+    let arguments = serde_json::json!({ "command": "touch y" }).as_object().cloned().unwrap();
+    let by = name.map(str::to_owned);
+    Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User, by }
+}
+
+#[tokio::test]
 async fn policy_decisions_are_audited() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
@@ -361,7 +412,12 @@ async fn policy_decisions_are_audited() {
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
     assert_eq!(world.lines(), ["Finished - laptop local:/srv touch x rejected"]);
     let arguments = serde_json::json!({ "command": "touch y" }).as_object().cloned().unwrap();
-    let typed = Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User, by: None };
+    let typed = Input::Direct {
+        tool: "bash".to_owned(),
+        arguments,
+        origin: Origin::User,
+        by: Some("laptop".to_owned()),
+    };
     handle.send(typed).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
     let denied = "Finished - laptop local:/srv touch y rejected";

@@ -1,12 +1,13 @@
 //! Derives audit lines from events. Tracks the tool, arguments, decision and place of each call.
 //!
-//! The state contains only what future lines need, and it can be rebuilt from the log.
+//! The state contains only what future lines need. It can be rebuilt from the log, except for traces and for the caller
+//! who asked for a retry.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use sysop_core::event::{ConfigChange, Decision, Event, Logged, Origin, TypedInput};
-use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 
@@ -16,6 +17,8 @@ use super::redact::CommandRedactor;
 /// Maximum number of sessions to track. If there are more, all are forgotten, and each is read from its log again when
 /// it is needed.
 const SESSIONS_MAX: usize = 16_384;
+/// Maximum number of requests for a turn to remember for each session, the last ones.
+const REQUESTS_MAX: usize = 16;
 /// Value of `who` if nobody was asked.
 const POLICY: &str = "policy";
 
@@ -30,12 +33,32 @@ pub struct Actor {
 pub(super) struct AuditTracker {
     redaction: CommandRedactor,
     sessions: HashMap<SessionId, TrackedSession>,
-    actors: HashMap<SessionId, Arc<Actor>>,
+    /// The requests for a turn of each session.
+    requests: HashMap<SessionId, TurnRequests>,
+}
+
+/// The requests for a turn of a session: the last one of each caller, the latest at the end.
+#[derive(Debug, Default)]
+struct TurnRequests(Vec<TurnRequest>);
+
+#[derive(Debug)]
+struct TurnRequest {
+    actor: Arc<Actor>,
+    /// The caller did not ask for turns that began before this time, such as those that are read from the log.
+    asked: Timestamp,
+    /// True until a turn of this caller begins.
+    waits: bool,
 }
 
 #[derive(Debug, Default)]
 struct TrackedSession {
     seen: Seq,
+    /// Caller who asked for the current turn; `None` between turns, and in a turn of a local user.
+    asker: Option<Arc<Actor>>,
+    /// True if the last event dropped the history, as a retry does directly before its turn.
+    is_cleared: bool,
+    /// Hash of the last prompt and its sender, which a retry repeats.
+    last_prompt: Option<String>,
     place: String,
     /// Names of the client tools, and their place (`client:ROOT`).
     lent: Option<(Vec<String>, String)>,
@@ -57,11 +80,12 @@ impl AuditTracker {
         Self { redaction, ..Self::default() }
     }
 
-    pub(super) fn attribute_to(&mut self, id: &SessionId, actor: Actor) {
-        if self.actors.len() >= SESSIONS_MAX {
-            self.actors.clear();
+    /// Records the caller who asks for a turn. The turn may be queued, or belong to another caller who asked before.
+    pub(super) fn attribute_to(&mut self, id: &SessionId, actor: Actor, asked: Timestamp) {
+        if self.requests.len() >= SESSIONS_MAX {
+            self.requests.clear();
         }
-        self.actors.insert(id.clone(), Arc::new(actor));
+        self.requests.entry(id.clone()).or_default().add(actor, asked);
     }
 
     /// Returns true if the session is tracked exactly up to `after`.
@@ -100,10 +124,22 @@ impl AuditTracker {
         }
         let known = self.sessions.entry(id.clone()).or_default();
         known.seen = logged.seq;
+        if let Event::TurnStarted { prompt, origin, by, .. } = &logged.event {
+            let is_retry = known.begins_retry(prompt, *origin, by.as_deref());
+            let requests = self.requests.get_mut(id);
+            known.asker = if is_retry {
+                requests.and_then(|requests| requests.take_last(logged.at))
+            } else {
+                by.as_deref().map(|name| asker(name, requests, logged.at))
+            };
+        } else if matches!(logged.event, Event::TurnEnded { .. }) {
+            known.asker = None;
+        }
+        known.is_cleared = matches!(logged.event, Event::HistoryCleared);
         let mut entry = known.line(&self.redaction, logged)?;
         entry.session = id.as_str().to_owned();
         entry.seq = Some(logged.seq.0);
-        if let Some(actor) = self.actors.get(id) {
+        if let Some(actor) = &known.asker {
             entry.wished = Some(actor.name.clone());
             entry.trace.clone_from(&actor.trace);
         }
@@ -111,6 +147,40 @@ impl AuditTracker {
             entry.who.clone_from(&entry.wished); // typed by the user on whose behalf the session acts
         }
         Some(entry)
+    }
+}
+
+/// Returns the caller who asked for a turn that begins and is no retry: the sender of its prompt or call.
+fn asker(name: &str, requests: Option<&mut TurnRequests>, begun: Timestamp) -> Arc<Actor> {
+    let known = requests.and_then(|requests| requests.take(name, begun));
+    known.unwrap_or_else(|| Arc::new(Actor { name: name.to_owned(), trace: None }))
+}
+
+impl TurnRequests {
+    fn add(&mut self, actor: Actor, asked: Timestamp) {
+        self.0.retain(|request| request.actor.name != actor.name);
+        if self.0.len() >= REQUESTS_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(TurnRequest { actor: Arc::new(actor), asked, waits: true });
+    }
+
+    /// Returns the caller with this name, whose turn begins.
+    fn take(&mut self, name: &str, begun: Timestamp) -> Option<Arc<Actor>> {
+        let request =
+            self.0.iter_mut().find(|request| request.actor.name == name && request.asked <= begun)?;
+        request.waits = false;
+        Some(Arc::clone(&request.actor))
+    }
+
+    /// Returns the last caller whose turn has not begun: the log does not name who asked for a retry. `None` if
+    /// nobody waits, as after a restart, or if another node got the message. A retry drops all waiting prompts.
+    fn take_last(&mut self, begun: Timestamp) -> Option<Arc<Actor>> {
+        let waiting = self.0.iter_mut().filter(|request| request.waits && request.asked <= begun);
+        waiting.fold(None, |_, request| {
+            request.waits = false;
+            Some(Arc::clone(&request.actor))
+        })
     }
 }
 
@@ -134,6 +204,17 @@ pub(super) fn is_audited(event: &Event) -> bool {
 }
 
 impl TrackedSession {
+    /// Records the beginning of a turn. Returns true if the turn retries the last prompt.
+    fn begins_retry(&mut self, prompt: &str, origin: Origin, by: Option<&str>) -> bool {
+        if origin != Origin::Model {
+            return false;
+        }
+        let sent = hash(format!("{}\0{prompt}", by.unwrap_or_default()).as_bytes());
+        let is_retry = self.is_cleared && self.last_prompt.as_ref() == Some(&sent);
+        self.last_prompt = Some(sent);
+        is_retry
+    }
+
     /// Processes an event and returns its line, if any.
     fn line(&mut self, redaction: &CommandRedactor, logged: &Logged) -> Option<AuditEntry> {
         let entry = |kind| AuditEntry::new(kind, logged.at);
@@ -292,4 +373,136 @@ fn known_call(redaction: &CommandRedactor, call: &ToolCall) -> TrackedCall {
 
 fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_core::id::TurnId;
+
+    use super::*;
+
+    /// A session and its log.
+    struct World {
+        tracker: AuditTracker,
+        log: Vec<Logged>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { tracker: AuditTracker::new(CommandRedactor::default()), log: Vec::new() }
+        }
+
+        fn id() -> SessionId {
+            SessionId::new("s1")
+        }
+
+        /// A time that advances with each event.
+        fn now(&self) -> Timestamp {
+            Timestamp(self.log.len() as i64)
+        }
+
+        fn asks(&mut self, name: &str, trace: &str) {
+            let actor = Actor { name: name.to_owned(), trace: Some(trace.to_owned()) };
+            self.tracker.attribute_to(&Self::id(), actor, self.now());
+        }
+
+        /// The process restarts, and reads the log again.
+        fn restart(&mut self) {
+            self.tracker = AuditTracker::new(CommandRedactor::default());
+            self.learn();
+        }
+
+        fn learn(&mut self) {
+            self.tracker.forget(&Self::id());
+            self.tracker.follow(&Self::id(), &self.log);
+        }
+
+        fn append(&mut self, event: Event) -> Option<AuditEntry> {
+            let seq = Seq(self.log.len() as u64 + 1);
+            let logged = Logged { seq, at: self.now(), event };
+            self.log.push(logged.clone());
+            self.tracker.entries(&Self::id(), &[Arc::new(logged)]).pop()
+        }
+
+        fn clear(&mut self) {
+            self.append(Event::HistoryCleared);
+        }
+
+        /// Runs a turn, and returns the name and the trace of the caller in the line of its call.
+        fn turn(&mut self, prompt: &str, by: Option<&str>) -> (Option<String>, Option<String>) {
+            let (by, images) = (by.map(str::to_owned), Vec::new());
+            let turn = TurnId(1);
+            self.append(Event::TurnStarted {
+                turn,
+                prompt: prompt.to_owned(),
+                origin: Origin::Model,
+                images,
+                by,
+            });
+            let call = ToolCall {
+                id: CallId::new("c1"),
+                name: "bash".to_owned(),
+                wire_id: None,
+                arguments: Arguments::Invalid(String::new()),
+            };
+            let line = self.append(Event::ToolStarted { call, origin: Origin::Model }).unwrap();
+            let reason = sysop_core::event::StopReason::EndTurn;
+            self.append(Event::TurnEnded { turn, reason, error: None, active_ms: 0 });
+            (line.wished, line.trace)
+        }
+    }
+
+    fn caller(name: &str, trace: &str) -> (Option<String>, Option<String>) {
+        (Some(name.to_owned()), Some(trace.to_owned()))
+    }
+
+    #[test]
+    fn a_retry_belongs_to_the_caller_who_asked_for_it() {
+        let mut world = World::new();
+        assert_eq!(world.turn("a", None), (None, None));
+        world.asks("boss", "t1");
+        world.clear();
+        assert_eq!(world.turn("a", None), caller("boss", "t1"), "a local user sent the prompt");
+        assert_eq!(world.turn("b", None), (None, None), "the caller asked for one turn only");
+    }
+
+    #[test]
+    fn a_retry_by_an_unknown_caller_belongs_to_nobody() {
+        let mut world = World::new();
+        world.asks("laptop", "t1");
+        assert_eq!(world.turn("a", Some("laptop")), caller("laptop", "t1"));
+        world.clear(); // a retry that another node got
+        assert_eq!(world.turn("a", Some("laptop")), (None, None));
+        world.restart();
+        world.clear();
+        assert_eq!(world.turn("a", Some("laptop")), (None, None));
+    }
+
+    #[test]
+    fn turns_of_the_past_do_not_take_the_caller_of_a_retry() {
+        let mut world = World::new();
+        world.turn("a", Some("laptop"));
+        world.clear();
+        world.turn("a", Some("laptop"));
+        world.restart();
+        world.asks("laptop", "t2");
+        world.learn();
+        world.clear();
+        assert_eq!(world.turn("a", Some("laptop")), caller("laptop", "t2"));
+    }
+
+    #[test]
+    fn a_turn_after_a_new_chat_belongs_to_its_sender() {
+        let mut world = World::new();
+        world.turn("a", Some("laptop"));
+        world.clear();
+        world.asks("laptop", "t1");
+        world.asks("phone", "t2");
+        assert_eq!(world.turn("b", Some("laptop")), caller("laptop", "t1"));
+        assert_eq!(
+            world.turn("c", Some("phone")),
+            caller("phone", "t2"),
+            "two prompts wait, each with a trace"
+        );
+    }
 }

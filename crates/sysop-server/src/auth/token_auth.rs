@@ -185,7 +185,11 @@ impl Authenticator for TokenAuth {
         if !request_origin.is_same_origin {
             return AuthError::Origin.into_response();
         }
-        match self.tokens.log_in(&token).await {
+        let logged_in = match self.tokens.log_in(&token).await {
+            Ok(None) => self.tokens.visit(&token).await, // the token of a link, whose URL was pasted
+            logged_in => logged_in,
+        };
+        match logged_in {
             Ok(Some(page)) => {
                 let cookie = Cookie::new(request_origin.scheme, request_origin.port);
                 redirect_to_page(Some(cookie.set(&page)))

@@ -1,4 +1,4 @@
-//! Links that open the page in another browser, and the caller's own name and scopes.
+//! Links that open the page in another browser, and the caller's own name and scopes with facts about the server.
 
 use axum::Json;
 use axum::extract::{Extension, State};
@@ -8,23 +8,45 @@ use schemars::JsonSchema;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use sysop_core::id::Timestamp;
+use sysop_core::message::ModelRef;
+use sysop_core::policy::ApprovalMode;
 use sysop_driver::tokens::Scopes;
 
 use super::SharedServer;
 use super::body::Object;
 use crate::authenticator::Caller;
+use crate::backend::ServerFacts;
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Me {
     name: String,
     operate: bool,
     decide: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<ServerInfo>,
+}
+
+/// The server's machine, and the properties of a session for which nothing is chosen.
+#[derive(Serialize, JsonSchema)]
+struct ServerInfo {
+    /// Name of the machine that the server runs on.
+    machine: String,
+    /// Host of a new session; `local` is the server's machine.
+    host: String,
+    /// Root of a new session.
+    root: String,
+    model: ModelRef,
+    approve: ApprovalMode,
 }
 
 /// `GET /api/me`.
-pub(super) async fn me(Extension(caller): Extension<Caller>) -> Json<Me> {
+pub(super) async fn me(State(shared): State<SharedServer>, Extension(caller): Extension<Caller>) -> Json<Me> {
     let Scopes { operate, decide } = caller.scopes;
-    Json(Me { name: caller.name, operate, decide })
+    let server = shared.registry.backend.facts().map(|facts| {
+        let ServerFacts { machine, host, root, model, approve } = facts;
+        ServerInfo { machine, host, root, model, approve }
+    });
+    Json(Me { name: caller.name, operate, decide, server })
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]

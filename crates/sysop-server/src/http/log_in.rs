@@ -1,7 +1,7 @@
 //! The login form, where a user types a token into the page, and the end of the login.
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderName, header};
+use axum::http::{HeaderName, StatusCode, header};
 use axum::response::Response;
 use schemars::JsonSchema;
 
@@ -31,11 +31,25 @@ pub(super) async fn log_in(
     };
     let mut pairs =
         std::str::from_utf8(&form).unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    // The alphabet of tokens needs no percent encoding.
-    let Some((_, token)) = pairs.find(|(name, _)| *name == "token") else {
+    let Some((_, typed)) = pairs.find(|(name, _)| *name == "token") else {
         return problem::bad("the form has no `token`");
     };
-    shared.authenticator.log_in(&parts, peer, token.into()).await
+    shared.authenticator.log_in(&parts, peer, token_in(typed).into()).await
+}
+
+/// Returns the token in the form's field, which may contain the whole URL that the server printed.
+fn token_in(typed: &str) -> &str {
+    let behind = |mark| typed.rsplit_once(mark).map(|(_, token)| token);
+    let token = behind("token%3D").or_else(|| behind("token=")).unwrap_or(typed);
+    let token = token.trim_start_matches('+'); // a space
+    // The alphabet of tokens needs no percent encoding.
+    let end = token.find(|sign: char| !(sign.is_ascii_alphanumeric() || matches!(sign, '_' | '-')));
+    &token[..end.unwrap_or(token.len())]
+}
+
+/// `GET /login`: the address of a form with a wrong token, opened again. A relative address also holds behind a proxy.
+pub(super) async fn to_page() -> (StatusCode, [(HeaderName, &'static str); 1]) {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, "./")])
 }
 
 /// `GET /login.js`: the script of the login form.
@@ -51,4 +65,25 @@ pub(super) async fn log_out(
 ) -> Response {
     let (parts, _) = request.into_parts();
     shared.authenticator.log_out(&parts, peer).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::token_in;
+
+    #[test]
+    fn the_field_accepts_a_token_and_the_printed_url() {
+        for typed in [
+            "sysop_aB-9_",
+            "+sysop_aB-9_+",
+            "https%3A%2F%2F127.0.0.1%3A8732%2F%3Ftoken%3Dsysop_aB-9_",
+            "https%3A%2F%2F127.0.0.1%3A8732%2F%3Ftoken%3Dsysop_aB-9_%23%2Fsession%2F7",
+            "https://127.0.0.1:8732/?token=sysop_aB-9_#x",
+            "%3Ftoken%3Dsysop_aB-9_+",
+        ] {
+            assert_eq!(token_in(typed), "sysop_aB-9_", "{typed}");
+        }
+        assert_eq!(token_in("https%3A%2F%2Fexample.org%2F"), "https", "no token, which no server accepts");
+        assert_eq!(token_in(""), "");
+    }
 }

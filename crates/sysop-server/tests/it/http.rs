@@ -129,11 +129,14 @@ async fn a_session_is_renamed_and_pinned_by_those_who_operate() {
 }
 
 #[tokio::test]
-async fn a_caller_gets_its_name_and_scopes() {
+async fn a_caller_gets_its_name_and_scopes_and_the_defaults_of_the_server() {
     let world = World::start().await;
     for (who, operate, decide) in [("ann", true, true), ("reader", false, false), ("decider", false, true)] {
         let me = get(world.address, who, "/api/me").await.json();
-        assert_eq!(me, json!({"name": who, "operate": operate, "decide": decide}));
+        let server = json!({
+            "machine": "lab", "host": "local", "root": "/srv", "model": "demo/demo", "approve": "auto",
+        });
+        assert_eq!(me, json!({"name": who, "operate": operate, "decide": decide, "server": server}));
     }
 }
 
@@ -431,6 +434,14 @@ async fn slow_bodies_time_out_and_unauthenticated_bodies_are_small() {
     let kind = [("content-type", "application/x-www-form-urlencoded")];
     let answer = request(world.address, "POST", "/login", &kind, &"x".repeat(2000)).await;
     assert_eq!(answer.status, 413, "{answer:?}");
+}
+
+#[tokio::test]
+async fn the_address_of_the_login_form_leads_to_the_page() {
+    let world = World::with(settings()).await;
+    let answer = request(world.address, "GET", "/login", &[], "").await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    assert!(answer.head.to_lowercase().contains("location: ./"), "{}", answer.head);
 }
 
 #[tokio::test]

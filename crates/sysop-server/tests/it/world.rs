@@ -34,7 +34,8 @@ use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
 use sysop_server::limits::Listener;
 use sysop_server::{
     Artifact, Authenticator, BackendError, Caller, ClientToolSettings, CreateSession, HostDecorator,
-    OpenedSession, Peer, Scope, Server, ServerSettings, SessionBackend, SocketSettings, TokenOrigin,
+    OpenedSession, Peer, Scope, Server, ServerFacts, ServerSettings, SessionBackend, SocketSettings,
+    TokenOrigin,
 };
 use sysop_store::MemoryStore;
 use tokio::net::TcpListener;
@@ -298,6 +299,16 @@ impl SessionBackend for ScriptedBackend {
 
     async fn audit_refusal(&self, _: &SessionId, who: &str, _: &str) {
         self.machine.refused.lock().push(who.to_owned());
+    }
+
+    fn facts(&self) -> Option<ServerFacts> {
+        Some(ServerFacts {
+            machine: "lab".to_owned(),
+            host: "local".to_owned(),
+            root: "/srv".to_owned(),
+            model: self.model(None),
+            approve: ApprovalMode::Auto,
+        })
     }
 
     fn model(&self, wanted: Option<&str>) -> ModelRef {

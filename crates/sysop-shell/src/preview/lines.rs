@@ -264,7 +264,7 @@ fn hosts_text(hosts: &[&str]) -> String {
         [host] => report::name(host),
         hosts => {
             let count = report::counted(hosts.len() as u64, "host");
-            format!("{count} ({})", report::names(hosts.iter().copied()))
+            format!("{count} ({})", report::host_names(hosts))
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Formats names, numbers and sizes for the lines of a preview.
 
+use crate::host_names::fold_names;
+
 const NAME_CHARS_MAX: usize = 80;
 const NAMES_MAX: usize = 3;
 
@@ -87,6 +89,13 @@ pub(super) fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
         0 => shown.join(", "),
         more => format!("{} and {} more", shown.join(", "), number(more as u64)),
     }
+}
+
+/// Lists hosts as `names` does, or consecutive ones as a range if that leaves out none.
+pub(super) fn host_names(hosts: &[&str]) -> String {
+    let folded = fold_names(hosts);
+    let parts: Vec<&str> = folded.split(", ").collect();
+    names(if parts.len() <= NAMES_MAX { parts.iter() } else { hosts.iter() }.copied())
 }
 
 /// Lists the first of `count` names: `a, b, c and 4 more`. Empty if no name is known.

@@ -101,7 +101,7 @@ impl Write {
             return Ok(format!("fails: {path} is a directory").into());
         }
         if records.has("noparent") {
-            return Ok(format!("creates {path} and its parent directory, if possible").into());
+            return Ok(format!("creates {path}, and its parent directory if missing").into());
         }
         if records.has("special") {
             return Ok(format!("writes to {path}, which is not a regular file").into());

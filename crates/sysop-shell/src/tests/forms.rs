@@ -423,7 +423,8 @@ fn changes_have_a_reason() {
         ("find . -exec wc {} +", "-exec", "runs a program on the files found"),
         ("x=1", "x=1", "sets a variable"),
         ("export x=1", "x=1", "sets a variable"),
-        ("export x", "export x", "shows or sets variables"),
+        ("export x", "export x", "sets a variable"),
+        ("export -p", "export -p", "shows or sets variables"),
         ("touch b", "b", "creates or changes a file"),
         ("mkdir -p a >log", "a", "creates a directory"),
         ("mkdir -p a >log", ">log", "writes to a file"),
@@ -442,12 +443,24 @@ fn changes_have_a_reason() {
 }
 
 #[test]
+fn a_path_that_cannot_be_checked_has_one_reason() {
+    let computed = "writes to a path that is computed at run time";
+    for (command, reason) in [("echo 1 >$x", computed), ("echo 1 >a", "writes to a file")] {
+        let Risk { findings, .. } = analyze(command, &super::bash()).risk;
+        let mut found: Vec<_> = findings.iter().map(|finding| finding.why.as_str()).collect();
+        found.retain(|why| why.starts_with("writes"));
+        assert_eq!(found, [reason], "{command}");
+    }
+}
+
+#[test]
 fn one_fact_has_one_reason() {
     let reasons = |command: &str, survey: &Survey| -> Vec<String> {
         analyze(command, survey).risk.findings.into_iter().map(|finding| finding.why).collect()
     };
     let bash = super::bash();
     assert_eq!(reasons("export x=1", &bash), ["sets a variable"]);
+    assert_eq!(reasons("x=1; export x", &bash), ["sets a variable"; 2], "a card shows the reason once");
     let sort = ["an unknown option or operand", "an option computed at run time"];
     assert_eq!(reasons("sort $x f", &bash), sort);
 

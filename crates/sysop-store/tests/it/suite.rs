@@ -6,9 +6,12 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use sysop_core::event::{Event, Logged};
+use sysop_core::approval::ApprovalTerms;
+use sysop_core::event::{Event, Logged, Origin};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
+use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome};
+use sysop_core::policy::{Grant, Risk, RiskClass};
 use sysop_driver::port::{Annotation, Store, StoreError};
 
 use crate::events::{KINDS, any_event, id, kind, log, of_kind, opened, queued, turn};
@@ -31,6 +34,8 @@ macro_rules! conformance {
             an_empty_append_only_compares,
             an_unknown_session_is_not_found,
             a_summary_follows_the_log,
+            a_command_that_runs_without_a_model_is_a_title,
+            a_proposed_command_is_a_title_only_without_a_model,
             a_title_is_safe_and_short,
             sessions_are_listed_by_change,
             delete_removes_log_and_summary,
@@ -201,7 +206,7 @@ pub(crate) async fn a_summary_follows_the_log(store: Arc<dyn Store>) {
         ("web-1", "/srv/app", "")
     );
 
-    // A turn that only runs a typed command has no prompt, and so gives no title.
+    // A turn without a prompt gives no title by itself.
     store.append(&id("s"), Seq(1), &log(1, 800, [turn(1, "")])).await.unwrap();
     store
         .append(&id("s"), Seq(2), &log(2, 900, [turn(2, "why is it slow?"), turn(3, "and now?")]))
@@ -214,6 +219,56 @@ pub(crate) async fn a_summary_follows_the_log(store: Arc<dyn Store>) {
         (Timestamp(700), Timestamp(950), Seq(5))
     );
     assert_eq!((summary.host.as_str(), summary.title.as_str()), ("web-1", "why is it slow?"));
+}
+
+pub(crate) async fn a_command_that_runs_without_a_model_is_a_title(store: Arc<dyn Store>) {
+    let started = |command: &str, origin| Event::ToolStarted { call: bash(command), origin };
+    // A prompt of an image alone is empty. The model's call does not name the session.
+    let events = log(0, 1, [opened("local", "/"), turn(1, ""), started("df -h", Origin::Model)]);
+    store.append(&id("s"), Seq(0), &events).await.unwrap();
+    assert_eq!(store.list(1).await.unwrap()[0].title, "");
+    let typed = log(3, 1, [turn(2, ""), started("mysql -phunter22\n-e x", Origin::User)]);
+    store.append(&id("s"), Seq(3), &typed).await.unwrap();
+    let later = log(5, 1, [turn(3, ""), started("uptime", Origin::User), turn(4, "why?")]);
+    store.append(&id("s"), Seq(5), &later).await.unwrap();
+    assert_eq!(store.list(1).await.unwrap()[0].title, "mysql -p[redacted] -e x");
+}
+
+pub(crate) async fn a_proposed_command_is_a_title_only_without_a_model(store: Arc<dyn Store>) {
+    for (name, origin, title) in [("model", Origin::Model, ""), ("routine", Origin::Routine, "touch x")] {
+        let mut begin = turn(1, "");
+        if let Event::TurnStarted { origin: of, .. } = &mut begin {
+            *of = origin;
+        }
+        let events = log(0, 1, [opened("local", "/"), begin, proposed("touch x")]);
+        store.append(&id(name), Seq(0), &events).await.unwrap();
+        let sessions = store.list(10).await.unwrap();
+        let session = sessions.iter().find(|summary| summary.id == id(name)).unwrap();
+        assert_eq!(session.title, title, "{name}");
+    }
+}
+
+fn bash(command: &str) -> ToolCall {
+    ToolCall {
+        id: CallId::new("direct_1"),
+        name: "bash".to_owned(),
+        wire_id: None,
+        arguments: Arguments::Object([("command".to_owned(), command.into())].into_iter().collect()),
+    }
+}
+
+fn proposed(command: &str) -> Event {
+    Event::ApprovalAsked {
+        call: bash(command),
+        command: command.to_owned(),
+        reason: String::new(),
+        risk: Risk { class: RiskClass::Changes, findings: Vec::new() },
+        covers: Grant::Exact { command: command.to_owned() },
+        preview: Vec::new(),
+        guarded: None,
+        scope: None,
+        terms: ApprovalTerms::default(),
+    }
 }
 
 pub(crate) async fn a_title_is_safe_and_short(store: Arc<dyn Store>) {

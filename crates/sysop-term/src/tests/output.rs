@@ -4,11 +4,12 @@ use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::{Color, Modifier, Style};
 
+use sysop_core::outcome::{HostOutcome, Status};
 use sysop_core::text::split_styles;
 
 use super::{DARK, NASTY, any_text, buffer, intruder};
 use crate::ansi::{LINE_CHARS_MAX, lines, styled_lines};
-use crate::output::newest_rows;
+use crate::output::{lines_told_by_hosts, newest_rows};
 use crate::theme::{Theme, ThemeName};
 
 fn check(text: &str, expected: Expect) {
@@ -148,4 +149,27 @@ fn hostile_output_is_escaped() {
             assert_eq!(intruder(&buffer), None, "{nasty:?}");
         }
     }
+}
+
+#[test]
+fn a_host_cannot_have_its_output_left_out() {
+    let host = |name: &str, unreachable: Option<&str>| HostOutcome {
+        host: name.into(),
+        status: Status::Ok,
+        exit_code: Some(0),
+        duration_ms: 1,
+        group: 1,
+        unreachable: unreachable.map(str::to_owned),
+    };
+    let hosts = [host("a", Some("a: no route")), host("b", None)];
+    let told = |text: &str| -> Vec<usize> {
+        let marks = lines_told_by_hosts(text, &hosts);
+        (0..marks.len()).filter(|at| marks[*at]).collect()
+    };
+    let section = "== a (1 host of 2): not run ==\na: no route";
+    assert_eq!(told(&format!("{section}\n== b (1 host of 2): exit code 0 ==\nup")), [0, 1]);
+    assert_eq!(told(&format!("== b (1 host of 2): exit code 0 ==\nup\n{section}\n")), [2, 3]);
+    assert_eq!(told(&format!("{section}\nrm -rf /srv\n")), [0; 0], "more than the reason");
+    assert_eq!(told("== a: not run ==\nb: up"), [0; 0], "another text");
+    assert_eq!(told(&format!("{section}\n== b: exit code 0 ==\na: no route\nup")), [0, 1]);
 }

@@ -292,8 +292,10 @@ impl App {
             })
             .collect();
         if choices.is_empty() {
-            return self
-                .show_flash("nothing is allowed for this session beyond the mode and your rules", now);
+            return self.show_flash(
+                "Nothing is allowed for this session beyond the approval mode and your rules",
+                now,
+            );
         }
         self.pick("Allowed for this session · Enter revokes", choices);
     }

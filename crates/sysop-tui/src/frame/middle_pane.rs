@@ -11,12 +11,13 @@ use sysop_core::question::Question;
 use sysop_core::text::visible_text;
 use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput, call_summary};
 use sysop_core::ui_text;
+use sysop_core::undo::hosts_of_call;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
 use sysop_term::diff::FileEdit;
 use sysop_term::plan::{
-    canary_rows, command_rows, effect_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows,
-    terms_rows, unshown_preview,
+    canary_rows, command_rows, effect_rows, guard_rows, is_command, missed_host_rows, origin_rows,
+    preview_rows, reason_rows, terms_rows, unshown_preview,
 };
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
@@ -305,7 +306,8 @@ fn proposal_title(
         row.push(Span::new("  edited", theme.style(StyleRole::Warn)));
     }
     let (host, folder) = facts.place_of_plan(plan);
-    let place = format!("  {}{DOT}{} in {folder}", plan.call.name, ui_text::host_summary(host));
+    let host = hosts_of_call(&plan.call, host);
+    let place = format!("  {}{DOT}{} in {folder}", plan.call.name, ui_text::host_summary(&host));
     row.push(Span::new(&place, theme.style(StyleRole::Dim)));
     row
 }
@@ -313,11 +315,12 @@ fn proposal_title(
 fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, columns: usize) -> Vec<TextRow> {
     let mut rows = origin_rows(plan, columns, theme);
     rows.extend(reason_rows(plan, columns, theme));
-    let (host, _) = facts.place_of(&plan.call.name);
-    if ui_text::is_fleet(host) {
+    let host = hosts_of_call(&plan.call, facts.place_of(&plan.call.name).0);
+    if ui_text::is_fleet(&host) {
         // A single answer starts the command on several hosts; make that obvious.
-        let text = format!("on {}", ui_text::place(host));
+        let text = format!("on {}", ui_text::place(&host));
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
+        rows.extend(missed_host_rows(plan, facts, columns, theme));
         rows.extend(canary_rows(plan, facts, columns, theme));
     }
     if !rows.is_empty() {
@@ -369,6 +372,7 @@ fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow
         rows.extend(wrap_exact(&[Span::new(&visible_text(line), theme.style(StyleRole::Code))], columns));
     }
     rows.push(TextRow::default());
+    rows.extend(wrap(&[Span::new(ui_text::RULE_SCOPE, theme.style(StyleRole::Warn))], columns));
     let file = format!("into {}", visible_text(&offered.file));
     rows.extend(wrap_exact(&[Span::new(&file, theme.style(StyleRole::Dim))], columns));
     rows

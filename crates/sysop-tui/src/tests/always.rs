@@ -48,6 +48,7 @@ fn always_shows_the_rule_and_its_file_before_it_is_written() {
     let screen = world.screen(120, 40);
     let rule = "match = { program = \"touch\", options = [], operands = [\"x\"], host = \"web1\" }";
     assert!(screen.contains(rule) && screen.contains("into /home/me/rules.toml"), "{screen}");
+    assert!(screen.contains("The rule holds in every directory"), "{screen}");
     // A repeated key meant for the proposal does not confirm the rule.
     world.press(KeyCode::Enter);
     assert!(written(&world).is_empty() && mode(&world) == Some(ReviewMode::ConfirmingRule));

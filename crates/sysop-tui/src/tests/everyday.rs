@@ -11,7 +11,7 @@ use sysop_core::id::{CallId, JobId, Seq, SessionId, Timestamp, TurnId};
 use sysop_core::image::{ImageFormat, ImageRef};
 use sysop_core::message::{Reply, Usage};
 use sysop_core::model_progress::ModelProgress;
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_driver::port::{SearchHit, SessionSummary};
 use sysop_term::command::COMMANDS;
 
@@ -548,6 +548,35 @@ fn the_card_of_twenty_hosts_folds_their_names_and_names_the_canaries() {
     let screen = world.screen(80, 24);
     assert!(screen.contains("canary: app01, app02 first"), "{screen}");
     assert!(screen.contains("on 20 hosts: app[01-20]") && !screen.contains("app03"), "{screen}");
+}
+
+#[test]
+fn the_card_of_several_hosts_names_those_that_the_last_call_missed() {
+    let host = |name: &str, unreachable: Option<&str>| HostOutcome {
+        host: name.to_owned(),
+        status: if unreachable.is_some() { Status::Failed } else { Status::Ok },
+        exit_code: None,
+        duration_ms: 0,
+        group: u32::from(unreachable.is_some()),
+        unreachable: unreachable.map(str::to_owned),
+    };
+    let spec = sysop_core::spec::SessionSpec { host: "web1,dead".to_owned(), ..spec() };
+    let mut world = World::of(spec, AppOptions::default());
+    world.says("go").replies(bash("c1", "touch x"));
+    assert!(world.screen(80, 24).contains("on 2 hosts: web1, dead"));
+    let why = "dead: no response in time; check that the host is up";
+    let missed = |world: &mut World, why: Option<&str>, next: &str| {
+        world.is_read();
+        world.press(KeyCode::Enter);
+        let call = world.running.take().expect("a tool runs").id;
+        let hosts = vec![host("web1", None), host("dead", why)];
+        world.tell(Input::Outcome { call, outcome: Outcome { hosts, ..Outcome::ok("") } });
+        world.replies(bash(next, "touch x")).screen(80, 24)
+    };
+    let screen = missed(&mut world, Some(why), "c2");
+    assert!(screen.contains("on 2 hosts: web1, dead\n  ! dead: no response in time\n"), "{screen}");
+    let screen = missed(&mut world, None, "c3");
+    assert!(screen.contains("on 2 hosts: web1, dead\n") && !screen.contains("! dead"), "{screen}");
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Output of a tool call in the history: its first and last lines, and its status.
 
 use ratatui::style::Style;
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::outcome::{Outcome, SCREEN_FOLLOWS, Status};
 use sysop_core::session::REJECTED_BY_USER;
 use sysop_core::transcript::ToolOutput;
 use sysop_core::ui_text;
 use sysop_term::ansi;
-use sysop_term::cells::{Span, TextRow, hang, linked, wrap, wrap_exact};
+use sysop_term::cells::{Span, TextRow, hang, linked, truncate, wrap, wrap_exact};
 use sysop_term::code::{Highlighter, Language};
 use sysop_term::output::{
-    LINE_ROWS_MAX, end_rows, host_rows, is_typing_note, live_rows, output_and_undo_note, status_role,
+    LINE_ROWS_MAX, end_rows, host_rows, is_typing_note, lines_told_by_hosts, live_rows, output_and_undo_note,
+    status_role,
 };
 use sysop_term::theme::{StyleRole, Theme};
 
@@ -49,9 +50,11 @@ pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, op
         .into_iter()
         .map(|row| row.with_prefix(bar.clone()))
         .collect();
-    out.extend(host_rows(&ui_text::host_groups_beside_output(outcome), columns, theme));
+    out.extend(host_rows(&ui_text::host_groups(&outcome.hosts), columns, theme));
+    let terminal = outcome.running_program().map(|_| "Ctrl+T opens the terminal".to_owned());
     let full_output = outcome.artifact.as_ref().map(|_| format!("/output {} shows all", output.number));
-    let notes: Vec<String> = output_and_undo_note(outcome).1.into_iter().chain(full_output).collect();
+    let undo_note = output_and_undo_note(outcome).1;
+    let notes: Vec<String> = terminal.into_iter().chain(undo_note).chain(full_output).collect();
     let notes = (!notes.is_empty()).then(|| notes.join(" · "));
     out.extend(end_rows(outcome, notes.as_deref(), columns, theme));
     out
@@ -80,7 +83,12 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
     } else {
         ansi::styled_lines(text, &outcome.styles, theme, Style::new())
     };
-    lines.retain(|line| !is_typing_note(&line.text()));
+    let mut is_told = lines_told_by_hosts(text, &outcome.hosts).into_iter();
+    lines.retain(|line| !is_told.next().unwrap_or_default() && !is_typing_note(&line.text()));
+    if let Some(heading) = lines.iter().position(|line| line.text() == SCREEN_FOLLOWS).filter(|_| !open) {
+        // Rows of a screen are not read to their end, and make no sense in two rows.
+        lines.iter_mut().skip(heading + 1).for_each(|row| *row = truncate(&row.spans, columns, dim));
+    }
     let wrapped = |line: &TextRow| {
         let rows = wrap_exact(&linked(line.spans.clone(), theme), columns);
         if open { rows } else { fold(rows, LINE_ROWS_MAX, 2, dim) }
@@ -167,8 +175,11 @@ pub(crate) fn text_to_copy(output: &ToolOutput, theme: Theme) -> (String, Option
         return (lines.iter().map(TextRow::text).collect::<Vec<_>>().join("\n"), None);
     };
     let (text, _) = output_and_undo_note(outcome);
-    let is_kept =
-        |line: &&str| !is_typing_note(line) && (!outcome.truncated || omission_notice(line).is_none());
+    let mut is_told = lines_told_by_hosts(text, &outcome.hosts).into_iter();
+    let is_kept = |line: &&str| {
+        let is_omission = outcome.truncated && omission_notice(line).is_some();
+        !is_told.next().unwrap_or_default() && !is_typing_note(line) && !is_omission
+    };
     let kept: Vec<&str> = text.split('\n').filter(is_kept).collect();
     let lines: Vec<TextRow> = text.split('\n').map(|line| TextRow::of(line, Style::new())).collect();
     let part = outcome.truncated.then(|| {

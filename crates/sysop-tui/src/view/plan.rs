@@ -2,6 +2,7 @@
 
 use sysop_core::transcript::{Proposal, ProposalState, proposal_summary};
 use sysop_core::ui_text;
+use sysop_core::undo::hosts_of_call;
 use sysop_term::cells::{Span, TextRow, hang, wrap, wrap_exact};
 use sysop_term::diff::FileEdit;
 use sysop_term::plan::{call_rows, command_rows};
@@ -50,7 +51,8 @@ pub(super) fn history_rows(
         note(&format!("proposed as: {proposed}"), StyleRole::Dim);
     }
     if !ui_text::is_local_host(place.host) && !place.host.is_empty() {
-        note(&format!("on {}", ui_text::place(place.host)), StyleRole::Dim);
+        let host = hosts_of_call(&plan.call, place.host);
+        note(&format!("on {}", ui_text::place(&host)), StyleRole::Dim);
     }
     if let Some(text) = ui_text::origin_summary(plan) {
         note(&text, StyleRole::Dim);

@@ -31,7 +31,9 @@ use sysop_driver::port::{
 use sysop_driver::{Driver, DriverError, Ports, Runtime, RuntimeFactory, system_clock};
 use sysop_host::ImageStoreError;
 use sysop_server::audit::{Actor, AuditedCluster, AuditedStore};
-use sysop_server::{Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, SessionBackend};
+use sysop_server::{
+    Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, ServerFacts, SessionBackend,
+};
 use sysop_store::PostgresNode;
 use tokio_util::io::ReaderStream;
 
@@ -280,6 +282,18 @@ impl SessionBackend for LocalSessions {
         let own = self.location_of(id).await?;
         let session = self.driver.open(id, own.into_runtime_factory(decorate)).await.map_err(failed)?;
         Ok(found(&self.driver, session))
+    }
+
+    fn facts(&self) -> Option<ServerFacts> {
+        let settings = &self.services.settings;
+        let place = ToolLocation::new(settings.host.clone(), settings.root.clone());
+        Some(ServerFacts {
+            machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            host: place.host.to_string(),
+            root: place.display_root(),
+            model: self.model(None),
+            approve: settings.approve(&place.host),
+        })
     }
 
     fn find_open(&self, id: &SessionId) -> Option<OpenedSession> {

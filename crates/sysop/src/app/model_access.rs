@@ -37,7 +37,7 @@ impl ModelAccess {
         };
         Some(format!(
             "{name} may not receive output from {host}: `models` in [hosts.{host}] allows {allowed}; choose an allowed \
-             model with /model or --model, or add this one to `models`"
+             model with --model (in a session: /model), or add this one to `models`"
         ))
     }
 
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(
             why,
             "openai/ollama/phi3 may not receive output from db1: `models` in [hosts.db1] allows local/*, ollama/*; \
-             choose an allowed model with /model or --model, or add this one to `models`"
+             choose an allowed model with --model (in a session: /model), or add this one to `models`"
         );
         assert!(refusal(&access, "ollama+ssh/phi3").unwrap().contains("[hosts.db1]"));
         assert!(refusal(&access, "ollama/library/phi4").unwrap().contains("[hosts.db2] allows ollama/phi3;"));

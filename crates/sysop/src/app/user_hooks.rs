@@ -312,15 +312,17 @@ fn merge(into: &mut Value, more: Value) {
 fn answer_of(hook: &Hook, finished: Result<Finished, String>) -> HookAnswer {
     let name = hook.program.run[0].rsplit('/').next().unwrap_or_default();
     let said = match finished {
-        Err(why) => Err(why),
+        Err(why) => Err(format!("failed: {why}")),
         Ok(Finished { code: Some(2), output, error }) => {
             let reason = decision(&output).ok().flatten().map(|(_, reason)| reason);
             let reason = reason.filter(|reason| !reason.is_empty()).unwrap_or(error);
             Ok(Some((true, reason)))
         }
-        Ok(Finished { code: Some(0), output, .. }) => decision(&output),
-        Ok(Finished { code: Some(code), .. }) => Err(format!("the hook program exited with code {code}")),
-        Ok(Finished { code: None, .. }) => Err("the hook program was killed".to_owned()),
+        Ok(Finished { code: Some(0), output, .. }) => {
+            decision(&output).map_err(|why| format!("failed: {why}"))
+        }
+        Ok(Finished { code: Some(code), .. }) => Err(format!("exited with code {code}")),
+        Ok(Finished { code: None, .. }) => Err("was killed".to_owned()),
     };
     match said {
         Ok(None) => HookAnswer::Pass,
@@ -333,7 +335,7 @@ fn answer_of(hook: &Hook, finished: Result<Finished, String>) -> HookAnswer {
             if denies { HookAnswer::Deny { reason } } else { HookAnswer::Ask { reason } }
         }
         Err(why) => {
-            let reason = shown(&format!("the hook {name} failed: {why}"));
+            let reason = shown(&format!("the hook `{name}` {why}"));
             match hook.on_error {
                 OnError::Deny => HookAnswer::Deny { reason },
                 OnError::Ask => HookAnswer::Ask { reason },

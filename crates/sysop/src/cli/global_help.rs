@@ -222,6 +222,7 @@ mod tests {
             let shown = help(command);
             assert!(absent.iter().all(|flag| !shown.contains(flag)), "{command:?}: {shown}");
         }
+        assert!(!help(&["attach"]).contains("--continue"), "no flag that is shown refers to it");
         let serve = help(&["mcp", "serve"]);
         assert!(["--host", "--canary", "--approve"].iter().all(|flag| serve.contains(flag)), "{serve}");
         for line in [&["man", "-q"][..], &["--no-color", "token", "list"], &["mcp", "serve", "-H", "web1"]] {

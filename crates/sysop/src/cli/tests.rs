@@ -173,6 +173,58 @@ fn an_unknown_flag_with_the_name_of_a_config_key_gets_a_tip() {
 }
 
 #[test]
+fn a_flag_that_is_a_config_key_does_not_change_the_usage() {
+    let text = complaint(&["exec", "--theme", "light", "hi"]);
+    assert!(text.contains("Usage: sysop exec [OPTIONS] <TASK>...\n"), "{text}");
+    let text = complaint(&["--bogus", "exec", "hi"]);
+    assert!(text.contains("'--bogus' found\n\nUsage: sysop [OPTIONS] [TASK]...\n"), "{text}");
+    assert!(complaint(&["--json", "exec", "hi"]).contains("'exec --json' exists"));
+}
+
+#[test]
+fn a_task_whose_first_word_is_a_command_gets_a_tip_that_works() {
+    for line in [
+        "audit the logs",
+        "guard the firewall",
+        "model the load",
+        "run the tests",
+        "undo the last change",
+        "config nginx for tls",
+        "init the database schema",
+        "help me with nginx",
+        "serve the page",
+        "-H web1 run the tests",
+    ] {
+        let text = complaint(&line.split(' ').collect::<Vec<_>>());
+        let tip = text.split("tip: to pass it as a task, use `").nth(1);
+        let tip = tip.and_then(|rest| rest.split('`').next()).unwrap_or_else(|| panic!("{line}: {text}"));
+        assert!(!text.contains("`help`") && !text.contains("'help'"), "{text}");
+        let words = shell_words::split(tip).expect("the tip is a command line");
+        let parsed = parsed(&words[1..].iter().map(String::as_str).collect::<Vec<_>>());
+        let task = line.trim_start_matches("-H web1 ").to_owned();
+        assert_eq!((parsed.command.is_none(), task_text(&parsed.task)), (true, Some(task)), "{tip}");
+    }
+    for line in
+        ["audit logs", "audit shwo logs", "exec fix the disk --bogus", "token create a b", "run the --bogus"]
+    {
+        let text = complaint(&line.split(' ').collect::<Vec<_>>());
+        assert!(!text.contains("as a task"), "{line}: {text}");
+    }
+    let text = complaint(&["run", "the", "tests", "-v"]);
+    assert!(text.contains("use `sysop -- TASK`"), "{text}");
+}
+
+#[test]
+fn an_unknown_command_of_a_command_is_named_with_a_similar_one() {
+    let text = complaint(&["audit", "shwo"]);
+    assert!(
+        text.contains("unrecognized command `shwo`\n\n  tip: a similar command exists: `show`"),
+        "{text}"
+    );
+    assert!(text.contains("Usage: sysop audit [OPTIONS] <COMMAND>"), "{text}");
+}
+
+#[test]
 fn sizes_accept_bytes_and_units() {
     for (text, bytes) in [("1", 1), ("4096", 4096), ("64K", 65_536), ("2m", 2 << 20), ("2MB", 2 << 20)] {
         assert_eq!(super::size(text), Ok(bytes), "{text}");

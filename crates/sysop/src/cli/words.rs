@@ -1,12 +1,10 @@
-//! Words on the command line that clap does not know: mistyped commands, config keys as flags, and `--resume` with its
-//! id.
+//! Words on the command line that clap does not know: mistyped commands, and `--resume` with its id.
 
 use std::ffi::OsString;
 
 use clap::CommandFactory as _;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::config::{KeyPath, is_key, nearest_word};
+use crate::config::nearest_word;
 
 pub(super) const COMMANDS: &[&str] = &[
     "chat", "exec", "run", "runbook", "serve", "connect", "attach", "approve", "desktop", "sessions",
@@ -58,7 +56,7 @@ pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     if is_command { tip(format!("a similar command exists: `{meant}`")) } else { None }
 }
 
-fn subcommands(command: &str) -> Vec<String> {
+pub(super) fn subcommands(command: &str) -> Vec<String> {
     let cli = super::Arguments::command();
     let found = cli.find_subcommand(command);
     found.map(|it| it.get_subcommands().map(|sub| sub.get_name().to_owned()).collect()).unwrap_or_default()
@@ -77,18 +75,6 @@ fn same_letters(one: &str, other: &str) -> bool {
         letters
     };
     sorted(one) == sorted(other)
-}
-
-/// Replaces clap's guess at an unknown flag by a tip if a config key has that name.
-pub(super) fn with_config_tip(mut error: clap::Error) -> clap::Error {
-    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
-    let name = flag.trim_start_matches('-').replace('-', "_");
-    if error.kind() == ErrorKind::UnknownArgument && is_key(&KeyPath::from(name.as_str())) {
-        let tip = format!("`{name}` is a config key: sysop config set {name} VALUE");
-        error.remove(ContextKind::SuggestedArg);
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
-    error
 }
 
 /// Returns the command line with the options behind the command moved before it, or `None` if all words behind it belong

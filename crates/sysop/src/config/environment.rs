@@ -164,7 +164,14 @@ fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> Vari
             layer.warn(origin(name), message);
         }
     }
-    match value.or_else(|| super::fallback_value(path, Some(text))) {
+    let value = value.or_else(|| {
+        super::fallback_value(path, Some(text)).inspect(|_| {
+            if keys::is_approve(path) {
+                layer.warn(origin(name), keys::approve_fallback(path));
+            }
+        })
+    });
+    match value {
         Some(value) => {
             layer.entries.push((path.clone(), ConfigEntry::new(value, origin(name))));
             VariableUse::Applied

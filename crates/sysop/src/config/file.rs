@@ -245,9 +245,8 @@ impl ConfigFileReader {
         }
         let value = value.or_else(|| {
             super::fallback_value(path, raw.get_ref().as_str()).inspect(|_| {
-                if super::keys::is_approve(path) {
-                    let text = format!("falling back to \"each\" because `{path}` is invalid");
-                    self.warn(raw.span().start, text);
+                if keys::is_approve(path) {
+                    self.warn(raw.span().start, keys::approve_fallback(path));
                 }
             })
         });

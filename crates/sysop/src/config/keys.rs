@@ -325,6 +325,11 @@ pub(crate) fn is_approve(path: &KeyPath) -> bool {
     find(path).is_some_and(|key| key.kind == word(APPROVE))
 }
 
+/// Returns the warning about a key for which [`is_approve`] is true and whose value is invalid.
+pub(crate) fn approve_fallback(path: &KeyPath) -> String {
+    format!("falling back to \"each\" because `{path}` is invalid")
+}
+
 /// Returns true if a key is the URL of a provider's server.
 pub(crate) fn is_provider_address(path: &KeyPath) -> bool {
     matches!(path.names(), [outer, _, last] if outer == "providers" && last == "base_url")

@@ -1,9 +1,11 @@
 //! Prints a config, or one of its keys, with the origin of each value. Secrets are shown as `[set]`.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use sysop_core::ui_text::counted;
 
+use super::file::Flavor;
 use super::value::{ConfigValue, RedactedProgram};
 use super::{Config, ConfigEntry, ConfigOrigin, KeyPath, keys};
 
@@ -127,6 +129,16 @@ impl Config {
         }
         rows
     }
+}
+
+/// Returns the lines of `config show` for a key in the text of a config file; none if the text does not set it.
+pub(crate) fn values_in(file: &Path, text: &str, key: &KeyPath) -> Vec<String> {
+    let mut layer = super::file::parse(file, text, Flavor::Own).unwrap_or_default();
+    let mut config = Config { hooks: std::mem::take(&mut layer.hooks), ..Config::default() };
+    config.merge(layer);
+    let mut rows = config.rows();
+    rows.retain(|(path, _)| path.names().starts_with(key.names()));
+    rows.into_iter().map(|(_, row)| row.line).collect()
 }
 
 /// Returns true if a path is a list of tables with a separate parser, or the table that contains only that list.

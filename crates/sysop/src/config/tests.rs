@@ -473,6 +473,7 @@ fn every_key_has_an_environment_variable() {
         [
             "environment SYSOP_APPROVE: `approve` is \"nevr\", but must be one of auto, ask, each, never; did you \
              mean `never`?",
+            "environment SYSOP_APPROVE: falling back to \"each\" because `approve` is invalid",
             "environment SYSOP_MAX_ITERATION: `max_iteration` is not a config key; did you mean \
              `SYSOP_MAX_ITERATIONS`?",
             "environment SYSOP_MAX_OUTPUT_LINES: `max_output_lines` must be an integer from 1 to 1000000",

@@ -1,6 +1,6 @@
 //! The wizard's questions, with answers from memory.
 
-use super::{Changes, Prompter, choose, choose_ollama, looks_like_key, propose};
+use super::{Changes, Prompter, Setup, choose, choose_ollama, looks_like_key, propose};
 use crate::config::KeyPath;
 use crate::config::tests::World;
 use crate::exit::Cancellation;
@@ -96,12 +96,83 @@ fn a_lone_q_quits_at_every_question_and_writes_nothing() {
     }
 }
 
+/// Answers the questions of a wizard with the given config. Returns the changes, and all that was shown.
+fn chosen(config: &str, answers: &str) -> (Vec<(String, String)>, String) {
+    let world = World::new().own(config);
+    let settings = settings(&world, &[]);
+    let ollama = OllamaServer::answering(&settings, OllamaAnswer::Absent);
+    let (chosen, shown) = answering(answers, |prompter| choose(prompter, &settings, &ollama).unwrap());
+    (chosen.0.changes.iter().map(|(key, value)| (key.to_string(), value.clone())).collect(), shown)
+}
+
+fn change(key: &str, value: &str) -> (String, String) {
+    (key.to_owned(), value.to_owned())
+}
+
+#[test]
+fn enter_keeps_the_host_and_the_mode_that_are_set_and_names_them() {
+    let config = "approve = 'never'\n[connection]\nhost = 'web9'\n";
+    let (changes, shown) = chosen(config, "4\n\n\n");
+    assert_eq!(changes, []);
+    assert!(
+        shown.contains("Host to run on [Enter for web9, `local` for this machine, q quits]: "),
+        "{shown}"
+    );
+    assert!(shown.contains("  [5] keep the current setting: never\n"), "{shown}");
+    assert!(shown.ends_with("Your choice [1-5, Enter for 5, q quits]: "), "{shown}");
+    let (changes, _) = chosen(config, "4\nlocal\n1\n");
+    assert_eq!(changes, [change("connection.host", "local"), change("approve", "ask")]);
+}
+
+#[test]
+fn enter_takes_the_recommended_mode_and_this_machine_if_none_is_set() {
+    for host in ["", "local"] {
+        let (changes, shown) = chosen("", &format!("4\n{host}\n\n"));
+        assert_eq!(changes, [change("approve", "ask")]);
+        assert!(shown.contains("[Enter for this machine, q quits]: "), "{shown}");
+    }
+}
+
+#[test]
+fn a_mode_is_chosen_by_its_number_or_its_name() {
+    for answer in ["4", "never", "NEVER"] {
+        let (changes, _) = chosen("", &format!("4\n\n{answer}\n"));
+        assert_eq!(changes, [change("approve", "never")], "{answer}");
+    }
+    let (_, shown) = chosen("", "4\n\nhttp://127.0.0.1:8000/v1\n5\n2\n");
+    assert_eq!(shown.matches("Enter 1, 2, 3 or 4 (q quits).").count(), 2, "{shown}");
+    assert!(!shown.contains("API key. It"), "{shown}");
+}
+
+#[test]
+fn a_wrong_answer_to_yes_or_no_names_both() {
+    let world = World::new();
+    let settings = settings(&world, &[]);
+    let setup = Setup { changes: model("ollama/phi3"), ..Setup::default() };
+    for (answer, is_written) in [("no", false), ("n", false), ("Y", true)] {
+        let answers = format!("maybe\n{answer}\n");
+        let (ended, shown) = answering(&answers, |prompter| propose(prompter, &settings, &setup));
+        assert_eq!(ended.is_ok(), is_written, "{answer}");
+        assert!(shown.contains("Enter y or n (q quits)."), "{shown}");
+    }
+}
+
 #[test]
 fn a_key_is_known_by_its_beginning_or_by_its_characters() {
-    for key in ["sk-only-words", "AIzaOnlyWords", "0123456789abcdefghij"] {
+    for key in ["sk-only-words", "AIzaOnlyWords", "0123456789abcdefghij", "Zm9v/YmFyYmF6cXV4MTIz/NDU2+Nzg5"] {
         assert!(looks_like_key(key), "{key}");
     }
-    for answer in ["1", "task-list", "sk- and more", "OPENAI_API_KEY", "http://127.0.0.1:8000/v1 "] {
+    for answer in [
+        "1",
+        "task-list",
+        "sk- and more",
+        "OPENAI_API_KEY",
+        "http://127.0.0.1:8000/v1 ",
+        "http://127.0.0.1:8000/v1",
+        "/home/me/sysop/key7",
+        "~/models/qwen3-8b-q4.gguf",
+        "./models/qwen3-8b-q4.gguf",
+    ] {
         assert!(!looks_like_key(answer), "{answer}");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use sysop_core::catalog::BASH_TOOL;
 use sysop_core::guard::{GUARD_ARGUMENT, GuardRequest};
-use sysop_repl::exec::SequenceCall;
+use sysop_repl::exec::{CallRole, SequenceCall};
 
 use super::Runbook;
 use crate::config::{ABSENT, EditContent, FileEdit, RoutineError, RunbookStep, StepAction};
@@ -55,7 +55,7 @@ impl StepCall {
         SequenceCall {
             tool: tool.to_owned(),
             arguments,
-            shows_output: true,
+            role: CallRole::Step,
             delay: Duration::ZERO,
             host: None,
         }

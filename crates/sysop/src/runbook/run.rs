@@ -11,7 +11,7 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::ui_text::counted;
 use sysop_repl::Exit;
 use sysop_repl::exec::{
-    CommandSequence, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent, SequenceStep,
+    CallRole, CommandSequence, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent, SequenceStep,
 };
 
 use super::call::{StepCall, hash_command};
@@ -218,7 +218,7 @@ impl RunbookRun {
         };
         let call = StepCall::Command(command).to_call("check the host", BASH_TIMEOUT_S_DEFAULT, None);
         self.waiting = Waiting::System(host.clone());
-        SequenceAction::Run(SequenceCall { shows_output: false, host, ..call })
+        SequenceAction::Run(SequenceCall { role: CallRole::HostCheck, host, ..call })
     }
 
     /// Returns a call on the host of a step.
@@ -228,7 +228,7 @@ impl RunbookRun {
 
     fn probe(&self, call: &StepCall, reason: &str, timeout_s: u64, delay: Duration) -> SequenceAction {
         let call = self.call_on(self.step, call.to_call(reason, timeout_s, None));
-        SequenceAction::Run(SequenceCall { shows_output: false, delay, ..call })
+        SequenceAction::Run(SequenceCall { role: CallRole::Probe, delay, ..call })
     }
 
     fn system_checked(&mut self, host: Option<&str>, outcome: &Outcome) -> SequenceAction {
@@ -334,13 +334,13 @@ impl RunbookRun {
                     self.say("already done: skipped".to_owned());
                     self.enter(StepPhase::End)
                 }
-                ProbeResult::No(_) => self.enter(phase.next()),
+                ProbeResult::No(_) => self.pass(phase, "unless: not done yet"),
                 ProbeResult::Unclear(why) => {
                     self.fail(&step, &format!("the result of `unless` is unclear: {why}"))
                 }
             },
             StepPhase::Check => match probe_result(outcome) {
-                ProbeResult::Yes => self.enter(phase.next()),
+                ProbeResult::Yes => self.pass(phase, "check: ok"),
                 ProbeResult::No(why) | ProbeResult::Unclear(why) => {
                     self.fail(&step, &format!("`check` failed before the step: {why}"))
                 }
@@ -348,10 +348,15 @@ impl RunbookRun {
             StepPhase::Hash => self.hash_ended(&step, outcome),
             StepPhase::Action => self.action_ended(&step, outcome),
             StepPhase::Verify => match probe_result(outcome) {
-                ProbeResult::Yes => self.enter(phase.next()),
+                ProbeResult::Yes => self.pass(phase, "verify: ok"),
                 ProbeResult::No(why) | ProbeResult::Unclear(why) => {
                     self.tries += 1;
                     if self.tries < step.retry.times {
+                        let wait = match step.retry.every_s {
+                            0 => String::new(),
+                            seconds => format!(" in {seconds} s"),
+                        };
+                        self.say(format!("  verify: not yet ({why}); trying again{wait}"));
                         return self.enter(StepPhase::Verify);
                     }
                     let tries = match self.tries {
@@ -363,6 +368,12 @@ impl RunbookRun {
             },
             StepPhase::Ask | StepPhase::End => self.enter(phase.next()),
         }
+    }
+
+    /// Says how a phase ended, and continues with the next one.
+    fn pass(&mut self, phase: StepPhase, text: &str) -> SequenceAction {
+        self.say(format!("  {text}"));
+        self.enter(phase.next())
     }
 
     fn hash_ended(&mut self, step: &RunbookStep, outcome: &Outcome) -> SequenceAction {
@@ -379,7 +390,7 @@ impl RunbookRun {
                 return self.fail(step, &shown(&difference));
             }
         }
-        self.enter(StepPhase::Hash.next())
+        self.pass(StepPhase::Hash, "sha256: as expected")
     }
 
     fn action_ended(&mut self, step: &RunbookStep, outcome: &Outcome) -> SequenceAction {
@@ -389,6 +400,9 @@ impl RunbookRun {
                 // A step whose undo command cannot be filled in has no undo.
                 let call = self.book.undo(step, &self.values).unwrap_or_default();
                 self.done.push(StepUndo { step: self.step, call });
+                if outcome.status != Status::Ok {
+                    self.say("  as the step expects".to_owned());
+                }
                 self.enter(StepPhase::Verify)
             }
             Err(difference) => self.fail(step, &difference),
@@ -426,7 +440,21 @@ impl RunbookRun {
     fn stop_with(&mut self, error: String) -> SequenceAction {
         let lines = self.undo_lines();
         self.progress.extend(lines);
+        if let Some(last) = self.last_to_undo() {
+            self.say(format!("or: {} --undo --from {last}", self.book.invocation));
+        }
         self.finish(Exit::Failed, Some(error))
+    }
+
+    /// Returns the step from which a run with `--undo` undoes exactly what this run did. `None` if there is no such
+    /// step: `--undo` knows neither the steps that were skipped nor the values that commands provided.
+    fn last_to_undo(&self) -> Option<usize> {
+        let last = self.done.iter().rfind(|undo| undo.call.is_some())?.step + 1;
+        let is_same = self.book.routine.steps.iter().take(last).enumerate().all(|(at, step)| {
+            let call = self.done.iter().find(|undo| undo.step == at).and_then(|undo| undo.call.as_ref());
+            self.book.undo(step, &self.book.values).is_ok_and(|planned| planned.as_ref() == call)
+        });
+        is_same.then_some(last)
     }
 
     fn stop_message(&self, difference: &str) -> String {
@@ -531,11 +559,12 @@ impl RunbookRun {
             }
             (Waiting::UndoConsent(error), SequenceAnswer::Yes) => self.undo_next(Some(error)),
             (Waiting::UndoConsent(error), SequenceAnswer::No | SequenceAnswer::Unavailable) => {
-                let last = self.done.last().map_or(1, |undo| undo.step + 1);
-                self.say(format!(
-                    "nothing was undone; undo with `{} --undo --from {last}`",
-                    self.book.invocation
-                ));
+                let invocation = &self.book.invocation;
+                let way = self
+                    .last_to_undo()
+                    .map(|last| format!("; undo with `{invocation} --undo --from {last}`"))
+                    .unwrap_or_default();
+                self.say(format!("nothing was undone{way}"));
                 self.finish(Exit::Failed, Some(error))
             }
             (Waiting::Step(StepPhase::Ask), SequenceAnswer::Yes) => {

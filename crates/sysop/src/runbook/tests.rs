@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use sysop_core::event::{Decision, Event, Logged, Origin};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, Reply, ToolCall};
-use sysop_core::outcome::{ChangeKind, FileChange, Outcome, Status, SystemChange};
+use sysop_core::outcome::{ChangeKind, FileChange, Outcome, Reversibility, Status, SystemChange};
 
-use super::Runbook;
 use super::call::StepCall;
 use super::export::{ExportOptions, RunbookDraft};
+use super::{Runbook, invocation, tells_notes};
 use crate::cli::RunbookFormat;
 use crate::config::{ABSENT, EditContent, FileEdit, Routine, StepAction, routines_of_text};
 use crate::sessions::SessionRecord;
@@ -252,8 +252,6 @@ fn edits_of_files_keep_their_content_and_the_state_before() {
     let record = record(&[
         ("write_file", json!({ "path": "a", "content": content }), created),
         ("edit_file", json!({ "path": "a", "old_string": "x", "new_string": "" }), Outcome::ok("")),
-        ("edit_file", json!({ "path": "a", "old_string": "y", "new_string": "z" }), Outcome::ok("")),
-        ("undo", json!({}), Outcome::ok("")),
     ]);
     let routine = read_back(&draft(&record, &options()));
     let edit = |content, sha256: Option<&str>| {
@@ -264,6 +262,73 @@ fn edits_of_files_keep_their_content_and_the_state_before() {
     assert_eq!(
         planned(routine),
         [edit(EditContent::Whole(content.to_owned()), Some(ABSENT)), edit(replaced, None)]
+    );
+}
+
+/// A call of the tool `undo` as the session makes it for the call with this number.
+fn undo(number: usize) -> (&'static str, Value, Outcome) {
+    ("undo", json!({ "step": number, "call": format!("c{}", number - 1), "records": [] }), Outcome::ok(""))
+}
+
+#[test]
+fn undone_calls_of_any_tool_are_left_out() {
+    let calls = [bash("touch s1", 0), bash("rm s1", 0), bash("echo x >> log.txt", 0)];
+    let exported = |undos: &[(&'static str, Value, Outcome)]| {
+        let draft = draft(&record(&[calls.as_slice(), undos].concat()), &options());
+        (commands(draft.routine.clone()), draft.notes())
+    };
+    let (steps, notes) = exported(&[undo(3), undo(2)]);
+    assert_eq!(steps, ["touch s1"]);
+    assert_eq!(
+        notes,
+        [
+            "left out call 2 (`rm s1`): it was undone by call 5",
+            "left out call 3 (`echo x >> log.txt`): it was undone by call 4"
+        ]
+    );
+    let (steps, notes) = exported(&[undo(3), undo(4)]);
+    assert_eq!((steps.len(), notes.len()), (3, 0), "the call was redone: {notes:?}");
+    let (steps, notes) = exported(&[undo(3), undo(4), undo(5)]);
+    assert_eq!((steps.len(), notes.len()), (2, 1), "the redo was undone: {notes:?}");
+    let failed = Outcome::failed("the file has changed since");
+    let (steps, notes) = exported(&[("undo", undo(3).1, failed)]);
+    assert_eq!(steps.len(), 3);
+    assert_eq!(notes, ["left out call 4 (`undo call 3`): it ended as failed"]);
+}
+
+#[test]
+fn a_call_that_was_undone_only_in_part_is_left_out_as_such() {
+    for (how, rest) in [
+        (Reversibility::Exact, ""),
+        (Reversibility::Partly, ", but only in part; add it if its other effects are needed"),
+    ] {
+        let mut record = record(&[bash("apt-get install nginx", 0), undo(1), bash("touch x", 0)]);
+        let undone = Event::Undone { call: CallId::new("c0"), step: Some(1), by: "ada".to_owned(), how };
+        record.apply(&Logged { seq: Seq(99), at: Timestamp(0), event: undone });
+        let notes = draft(&record, &options()).notes();
+        let note = format!("left out call 1 (`apt-get install nginx`): it was undone by call 2{rest}");
+        assert!(notes.contains(&note), "{notes:?}");
+    }
+}
+
+#[test]
+fn an_undo_of_the_last_file_change_leaves_out_the_calls_that_made_it() {
+    let change = |path: &str| FileChange { path: path.to_owned(), before: None, after_hash: path.to_owned() };
+    let edit = |path: &str| {
+        let outcome = Outcome { changes: vec![change(path)], ..Outcome::ok("") };
+        ("write_file", json!({ "path": path, "content": "1\n" }), outcome)
+    };
+    let calls = [edit("a"), edit("b"), bash("touch c", 0), edit("d")];
+    let last = ("undo", json!({ "changes": [change("b"), change("d")] }), Outcome::ok(""));
+    let draft_of = |undo| draft(&record(&[calls.as_slice(), &[undo]].concat()), &options());
+    let draft = draft_of(last);
+    assert_eq!(commands(draft.routine.clone()), ["write 2 bytes to a", "touch c"]);
+    let draft = draft_of(("undo", json!({}), Outcome::ok("")));
+    assert_eq!(draft.routine.steps.len(), 4, "it is unknown which call was undone");
+    assert!(
+        draft.notes()[0].starts_with("call 5 (`undo the last file change`) undid a call"),
+        "{:?}",
+        draft.notes()
     );
 }
 
@@ -396,4 +461,20 @@ proptest! {
             prop_assert!(expected.any(|expected| expected == call), "{:?}", call);
         }
     }
+}
+
+#[test]
+fn an_invocation_quotes_only_values_that_need_it() {
+    let values = [("name", "web"), ("text", "light blue"), ("empty", "")];
+    let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let written = invocation("--host web1 ", "greet", &values);
+    assert_eq!(written, "sysop run --host web1 greet name=web text='light blue' empty=''");
+    let words = shell_words::split(&written).unwrap();
+    assert_eq!(words[4..], ["greet", "name=web", "text=light blue", "empty="]);
+}
+
+#[test]
+fn notes_are_not_printed_twice_on_a_terminal() {
+    assert!(!tells_notes(false, true), "the runbook on the same terminal has them");
+    assert!(tells_notes(false, false) && tells_notes(true, true));
 }

@@ -96,6 +96,7 @@ impl SessionReport {
                 let end = match (&turn.error, turn.end) {
                     (Some(error), _) => format!("\n({error})"),
                     (None, Some(StopReason::EndTurn) | None) => String::new(),
+                    (None, Some(StopReason::Cancelled)) => "\n(canceled)".to_owned(),
                     (None, Some(reason)) => format!("\n({})", reason.as_str().replace('_', " ")),
                 };
                 let by = turn.by.as_ref().filter(|_| record.participants.are_several());

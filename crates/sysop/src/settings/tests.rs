@@ -430,6 +430,17 @@ fn settings_do_not_print_secrets() {
 }
 
 #[test]
+fn text_in_place_of_a_key_is_not_redacted() {
+    let secrets = |key| {
+        let settings = settings("[providers.openai]\nheaders = { a = 'none' }\n", &[("OPENAI_API_KEY", key)]);
+        settings.secrets().iter().map(|secret| secret.expose_secret().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(secrets("none"), ["none"], "the value of the header alone");
+    assert_eq!(secrets("sk-no-key-required"), ["none"]);
+    assert_eq!(secrets("sk-1234"), ["sk-1234", "none"]);
+}
+
+#[test]
 fn key_variables_are_listed_for_removal() {
     let settings = settings("", &[("SYSOP_PROVIDERS__OPENAI__HEADERS__X", "hidden")]);
     for name in [

@@ -47,7 +47,7 @@ fn an_approval_is_listed_allowed_once_and_gone() {
     assert_eq!((unread.code, unread.err.as_str()), (Some(0), ""), "as for `sysop approve | head -1`");
     let id = only_id(&list);
     let wrong = world.finish(&["approve", "ffffff-1"]);
-    assert!(wrong.code == Some(2) && wrong.err.contains("no approval ffffff-1 is waiting"), "{wrong:?}");
+    assert!(wrong.code == Some(2) && wrong.err.contains("no pending approval `ffffff-1`"), "{wrong:?}");
     assert!(!world.has("made"));
     let mut events = server.events(&session, 0);
     let allowed = world.finish(&["approve", &id]);
@@ -95,7 +95,7 @@ fn a_local_server_with_tls_is_recognized_by_its_certificate() {
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink(path("other.pem"), &link).unwrap();
     let refused = world.finish(&["approve", "ffffff-1"]);
-    assert!(refused.code == Some(2) && refused.err.contains("no approval ffffff-1"), "{refused:?}");
+    assert!(refused.code == Some(2) && refused.err.contains("no pending approval `ffffff-1`"), "{refused:?}");
     let (_, token) = served(&said);
     let stranger = World::new().variable("SYSOP_URL", &page).variable("SYSOP_TOKEN", &token);
     let refused = stranger.finish(&["approve"]);

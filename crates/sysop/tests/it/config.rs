@@ -104,6 +104,7 @@ fn programs_of_the_user_are_shown_and_set() {
     let set = world.run(&["config", "set", "notify.timeout_s", "20"]);
     assert_eq!(set.code, Some(0), "{set:?}");
     assert_eq!(world.run(&["config", "get", "notify.timeout_s"]).out, "20\n");
+    assert_eq!(set.err, "was: notify.timeout_s is not set\nnow: notify.timeout_s = 20\n");
     let set = world.run(&["config", "set", "hooks", "[{ on = 'prompt', run = ['/bin/check'] }]"]);
     assert_eq!(set.code, Some(0), "{set:?}");
     assert!(world.run(&["config", "get", "hooks"]).out.contains("run = [\"/bin/check\"]"));
@@ -111,6 +112,23 @@ fn programs_of_the_user_are_shown_and_set() {
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.err.contains("must name a program"), "{refused:?}");
     assert!(world.run(&["config", "get", "hooks"]).out.contains("run = [\"/bin/check\"]"));
+}
+
+#[test]
+fn a_change_shows_the_old_and_the_new_value_without_secrets() {
+    let text = "deny = ['reboot', 'halt']\n[providers.gemini]\napi_key = 'x1y2z3'\n";
+    let world = World::new().file(".config/sysop/config.toml", text);
+    let told = |line: &[&str]| {
+        let run = world.run(&[&["config"], line].concat());
+        assert_eq!((run.code, run.out.as_str()), (Some(0), ""), "{run:?}");
+        run.err
+    };
+    let err = told(&["set", "deny", "reboot"]);
+    assert_eq!(err, "was: deny = [\"reboot\", \"halt\"]\nnow: deny = [\"reboot\"]\n");
+    let err = told(&["set", "providers.gemini.api_key", "a4b5c6"]);
+    assert_eq!(err, "was: providers.gemini.api_key = [set]\nnow: providers.gemini.api_key = [set]\n");
+    assert_eq!(told(&["unset", "deny"]), "was: deny = [\"reboot\"]\nnow: deny is not set\n");
+    assert_eq!(told(&["set", "-q", "approve", "each"]), "");
 }
 
 #[test]

@@ -105,6 +105,7 @@ fn prompts_that_a_cancel_drops_are_no_longer_called_queued() {
     // A prompt whose turn has started is not called back by a cancel of that turn.
     next.push(ended(1, StopReason::EndTurn).into());
     next.push(started(2, "first").into());
+    assert!(!drawn(&live(&next)).contains("queued: first"), "{}", drawn(&live(&next)));
     next.push(Event::CancelAsked { then: CancelFollowUp::Nothing }.into());
     assert_eq!(newest_notice(&live(&next)), "not sent: second");
     assert!(!drawn(&live(&next)).contains("not sent: first"));

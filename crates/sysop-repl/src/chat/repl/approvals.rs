@@ -9,7 +9,7 @@ use sysop_term::StyleRole;
 
 use super::{ActiveRead, Repl};
 use crate::Exit;
-use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, LateEffect};
+use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, LateEffect, TextUse};
 use crate::chat::inline_screen::TerminalOwner;
 use crate::chat::input_reader::ReadRequest;
 use crate::chat::plain_view::lines;
@@ -74,7 +74,8 @@ impl Repl {
         let rule = rule.filter(|_| shown.command == plan.command);
         let question = self.view.question(&shown, &self.transcript, &self.screen);
         let no_rule = if is_edited { EDITED_HAS_NO_RULE } else { question.no_rule };
-        let question = ApprovalPrompt { rule, no_rule, ..question };
+        let text_use = if self.is_own(call) { TextUse::Draft } else { question.text_use };
+        let question = ApprovalPrompt { rule, no_rule, text_use, ..question };
         match self.context.form {
             ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Prompt)?,
             ReplLayout::Plain => {
@@ -116,7 +117,7 @@ impl Repl {
                 };
             }
             ApprovalOutcome::Reject(text) if !text.is_empty() && self.is_own(&call) => {
-                return self.replace_by_prompt(call, text).await;
+                return self.reject_own(call, text).await;
             }
             ApprovalOutcome::Reject(reason) => Decision::Reject { reason },
             ApprovalOutcome::StopTurn => Decision::Reject { reason: "stop".to_owned() },
@@ -132,11 +133,21 @@ impl Repl {
         self.transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
     }
 
-    /// Rejects a call that no model made, and sends a prompt in its place: no model would get the reason.
-    async fn replace_by_prompt(&mut self, call: CallId, text: String) -> io::Result<()> {
+    /// Rejects a call that no model made. No model would get the reason, so the text becomes the draft of a prompt;
+    /// without a line editor, which shows drafts, it is sent.
+    async fn reject_own(&mut self, call: CallId, text: String) -> io::Result<()> {
         self.answered = Some(call.clone());
         let decision = Decision::Reject { reason: String::new() };
         self.send(Input::Decision { call, decision, by: BY.to_owned(), person: None })?;
-        self.prompt(text).await
+        match self.context.form {
+            ReplLayout::Panels { .. } => {
+                self.add_to_draft(&text);
+                self.note("your text was not sent; it is in the input")
+            }
+            ReplLayout::Plain => {
+                self.note("your text goes to the model")?;
+                self.prompt(text).await
+            }
+        }
     }
 }

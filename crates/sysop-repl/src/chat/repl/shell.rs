@@ -164,7 +164,7 @@ impl Repl {
     }
 
     pub(super) fn resized(&mut self) -> io::Result<()> {
-        self.screen.resize(terminal_width());
+        self.screen.resize(terminal_width())?;
         if let (Some(shell), Some(_)) = (&mut self.shell, &self.alternate_screen) {
             shell.terminal.resize(size_within());
             if let State::Open { mirror, .. } = &mut shell.state {

@@ -23,12 +23,12 @@ fn the_frame_of_an_answer_follows_the_width_of_the_terminal() {
     };
     stream("several words of an answer ".repeat(8), &mut screen);
     shown.clear();
-    screen.resize(70);
+    screen.resize(70).unwrap();
     stream("several words of an answer ".repeat(8) + "\n\nthe end\n\n", &mut screen);
-    let text = shown.text();
-    let live_rows = text.split("\r\u{1b}[K").flat_map(str::lines);
+    let text = shown.text().replace('\r', "");
+    let live_rows = text.split("\u{1b}[J").flat_map(str::lines);
     assert!(live_rows.clone().all(|row| width(row) < 70), "{text}");
-    let rows: Vec<&str> = text.lines().filter_map(|line| line.rsplit("\r\u{1b}[K").next()).collect();
+    let rows: Vec<&str> = text.lines().filter_map(|line| line.rsplit("\u{1b}[J").next()).collect();
     let framed = rows.iter().filter(|row| row.starts_with('│') && row.ends_with('│') && width(row) == 69);
     assert!(framed.count() > 5, "{text}");
 }

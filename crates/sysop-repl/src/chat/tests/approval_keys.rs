@@ -88,6 +88,7 @@ fn prompt() -> ApprovalPrompt {
         rule: None,
         no_rule: NO_RULE,
         late_effect: Default::default(),
+        text_use: approval::TextUse::Feedback,
     }
 }
 
@@ -387,7 +388,8 @@ fn always_needs_a_confirmation_of_the_shown_rule() {
     assert_eq!(answer, ApprovalOutcome::Always(offered.clone()));
     let shown = drawn.iter().position(|row| row.ends_with("action = \"allow\"")).unwrap();
     let confirm = "Save this rule to /home/me/rules.toml and run the command?";
-    assert!(drawn[shown + 1].contains(confirm), "{drawn:?}");
+    assert!(drawn[shown + 1].contains("holds in every directory"), "{drawn:?}");
+    assert!(drawn[shown + 2].contains(confirm), "{drawn:?}");
     assert_eq!(always(&[(400, 'A'), (1200, 'n'), (1700, 's')]).0, ApprovalOutcome::StopTurn);
     // A text answers no question, not even with its last letter.
     let (mut keys, rest) = (vec![(400, 'A')], typing("you, by the way y", 100));
@@ -398,4 +400,30 @@ fn always_needs_a_confirmation_of_the_shown_rule() {
     let (answer, drawn, _) = asked(&[(400, 'A'), (900, 's')], vec![]);
     assert_eq!(answer, ApprovalOutcome::StopTurn);
     assert!(drawn.iter().any(|row| row.contains(NO_RULE)), "{drawn:?}");
+}
+
+#[test]
+fn a_text_at_the_proposal_of_an_own_call_is_no_feedback() {
+    for (text_use, label, row) in [
+        (
+            approval::TextUse::Draft,
+            "[text for the input (optional)]",
+            "Enter: reject and take this text to the input, Esc: back",
+        ),
+        (approval::TextUse::Record, "[reason (optional)]", "Enter: reject with this text, Esc: back"),
+    ] {
+        let own = ApprovalPrompt { text_use, ..prompt() };
+        let (answer, drawn, _) = asked_with(&own, &typing("ja", 50), vec![Some("ja, bitte".into())]);
+        assert_eq!(answer, ApprovalOutcome::Reject("ja, bitte".into()));
+        assert!(drawn.iter().any(|line| line.ends_with(row)), "{drawn:?}");
+        assert!(row.len() < 80 && !drawn.concat().contains("feedback"), "{drawn:?}");
+        // The text of a slow typist is read to its end, and not by what comes after the question.
+        for (rest, told) in [("o, use trash", "no, use trash"), ("", "")] {
+            let (answer, drawn, _) = asked_with(&own, &[(400, 'n')], vec![Some(rest.to_owned())]);
+            assert_eq!(answer, ApprovalOutcome::Reject(told.to_owned()));
+            assert!(drawn.iter().any(|line| line.contains(label)), "{drawn:?}");
+        }
+        let entered = asked_with(&own, &[(400, 'n'), (450, '\n')], vec![]).0;
+        assert_eq!(entered, ApprovalOutcome::Reject(String::new()));
+    }
 }

@@ -1,5 +1,8 @@
 //! Display of calls: their changes, edits of files, waiting programs, and the initial task.
 
+use rustix::process::Signal;
+use rustix::termios::{LocalModes, tcgetattr};
+
 use super::*;
 
 #[tokio::test]
@@ -100,4 +103,43 @@ async fn a_failed_command_that_was_typed_states_its_exit_code_once() {
     person.types("/undo 99\r").await;
     let text = person.sees("there is no call 99").await + &person.sees(PROMPT).await;
     assert!(!text.contains("STATUS") && text.matches("there is no call 99").count() == 1, "{text}");
+}
+
+#[tokio::test]
+async fn keys_typed_during_exec_are_not_shown_and_its_terminal_is_restored() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::QUIT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut person = Person::starts("slow", None);
+        person.sees("Working on it").await;
+        person.types("typed ahead").await;
+        person.signals(signal);
+        let text = person.sees("stopped; resume with `sysop exec --resume").await;
+        assert!(!text.contains("typed"), "{text}");
+        assert_eq!(person.leaves().await, code);
+    }
+}
+
+#[tokio::test]
+async fn exec_in_the_background_leaves_the_terminal_to_the_shell() {
+    let shell = pty_process::Command::new("sh")
+        .args(["-c", "set -m; \"$@\" & wait $!", "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(CHILD_ARGUMENTS);
+    let mut person = Person::runs("", "auto", None, shell);
+    person.sees("That is all.").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn exec_leaves_the_terminal_to_a_pager_of_its_output() {
+    let command = pty_process::Command::new(std::env::current_exe().unwrap()).args(CHILD_ARGUMENTS);
+    let mut person = Person::runs("", "slow", None, command.stdout(Stdio::piped()));
+    let mut output = person.child.stdout.take().unwrap();
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).contains("Working on it") {
+        let read = tokio::time::timeout(DEADLINE, output.read_buf(&mut text)).await;
+        assert!(read.unwrap().unwrap() > 0, "{}", String::from_utf8_lossy(&text));
+    }
+    assert!(tcgetattr(&person.terminal).unwrap().local_modes.contains(LocalModes::ECHO));
+    person.signals(Signal::TERM);
+    assert_eq!(person.leaves().await, 143);
 }

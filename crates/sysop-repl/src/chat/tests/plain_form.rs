@@ -205,10 +205,10 @@ async fn slash_commands_work_in_the_plain_layout() {
         (mode: agent (tools available); use /mode chat for a chat without tools)
 
         You: /mode chat
-        (mode set to chat: no tools from the next turn)
+        (chat mode: no tools from the next turn on)
 
         You: /mode agent
-        (mode set to agent: tools are available from the next turn)
+        (agent mode: tools from the next turn on)
 
         You: /routines
         greet                Says hello
@@ -278,6 +278,22 @@ async fn a_message_at_an_own_undo_is_the_next_prompt() {
     let (text, _) = plain("/undo 2\nn hello\n/undo 2\nn\n").await;
     assert_eq!(text.matches("(rejected)").count(), 2, "{text}");
     assert_eq!(text.matches("Agent: Hello **there**").count(), 1, "{text}");
+    assert_eq!(text.matches("(your text goes to the model)").count(), 1, "{text}");
+}
+
+#[tokio::test]
+async fn a_text_typed_at_an_own_undo_is_not_sent_but_returns_to_the_input() {
+    let mut person = Person::starts("panels", None);
+    person.sees(PROMPT).await;
+    person.types("/undo 2\r").await;
+    person.sees(QUESTION).await;
+    person.types("hello\r").await;
+    person.sees("Enter: reject and take this text to the input, Esc: back").await;
+    person.sees("your text was not sent; it is in the input").await;
+    let text = person.sees(PROMPT).await + &person.sees("hello").await;
+    assert!(!text.contains("AGENT RESPONSE"), "{text}");
+    person.types("\r").await;
+    person.sees("Hello there").await;
 }
 
 #[tokio::test]

@@ -493,7 +493,7 @@ async fn every_host_of_a_fleet_is_named_before_the_answer() {
     person.sees("3 hosts demo/one ").await;
     person.types("unknown\r").await;
     person.sees("outcome unknown").await;
-    person.sees("not retried").await;
+    person.sees("not run again").await;
 }
 
 #[tokio::test]

@@ -23,12 +23,12 @@ impl CommandSequence for Script {
     }
 }
 
-fn run_command(command: &str, shows_output: bool) -> SequenceAction {
+fn run_command(command: &str, role: CallRole) -> SequenceAction {
     let arguments = Map::from_iter([("command".to_owned(), command.into())]);
     SequenceAction::Run(SequenceCall {
         tool: "bash".to_owned(),
         arguments,
-        shows_output,
+        role,
         delay: Duration::ZERO,
         host: None,
     })
@@ -42,30 +42,54 @@ fn sequence(actions: Vec<SequenceAction>) -> (Rig, Arc<Mutex<Vec<String>>>) {
 
 #[tokio::test]
 async fn each_outcome_decides_the_next_call() {
-    let (rig, events) = sequence(vec![run_command("echo a; false", false), run_command("echo b", true)]);
+    let (rig, events) = sequence(vec![
+        run_command("echo a; false", CallRole::Probe),
+        run_command("echo b", CallRole::Step),
+        run_command("echo c; false", CallRole::Step),
+    ]);
     check(
         rig,
         expect![[r#"
             exit 0
             --- out
             ran echo b
+            ran echo c; false
             --- err
             -- started
             [Tool: bash("echo a; false")]
               ran echo a; false
-              failed, exit code 1, 12 ms
             -- ended Some(1)
             [Tool: bash("echo b")]
+              ok, 12 ms
             -- ended Some(0)
+            [Tool: bash("echo c; false")]
+              failed, exit code 1, 12 ms
+            -- ended Some(1)
         "#]],
     )
     .await;
-    assert_eq!(*events.lock(), ["started", "ended Some(1)", "ended Some(0)"]);
+    assert_eq!(*events.lock(), ["started", "ended Some(1)", "ended Some(0)", "ended Some(1)"]);
+}
+
+#[tokio::test]
+async fn a_check_of_the_host_is_shown_only_if_calls_are() {
+    for (call_output, shown) in [(CallOutput::Hidden, false), (CallOutput::Excerpt, true)] {
+        let (mut rig, _) = sequence(vec![run_command("echo a; false", CallRole::HostCheck)]);
+        rig.context.call_output = call_output;
+        let err = rig.err.clone();
+        assert_eq!(exit(rig.context).await, Exit::Done);
+        assert_eq!(
+            err.text().contains("[Tool: bash(") && err.text().contains("exit code 1"),
+            shown,
+            "{}",
+            err.text()
+        );
+    }
 }
 
 #[tokio::test]
 async fn a_question_is_answered_by_a_person_or_by_nobody() {
-    let ask = || vec![SequenceAction::Ask("Go on?".to_owned()), run_command("echo b", true)];
+    let ask = || vec![SequenceAction::Ask("Go on?".to_owned()), run_command("echo b", CallRole::Step)];
     let (nobody, events) = sequence(ask());
     assert_eq!(exit(nobody.context).await, Exit::Done);
     assert_eq!(*events.lock(), ["started", "Unavailable", "ended Some(0)"]);
@@ -86,7 +110,8 @@ async fn a_question_is_answered_by_a_person_or_by_nobody() {
 
 #[tokio::test]
 async fn a_call_without_consent_ends_the_run() {
-    let (rig, events) = sequence(vec![run_command("sudo reboot", true), run_command("echo b", true)]);
+    let (rig, events) =
+        sequence(vec![run_command("sudo reboot", CallRole::Step), run_command("echo b", CallRole::Step)]);
     assert_eq!(exit(rig.context).await, Exit::ApprovalNeeded);
     assert_eq!(*events.lock(), ["started"]);
 }
@@ -111,7 +136,9 @@ async fn an_error_of_the_run_is_printed_with_its_hint() {
 
 #[tokio::test]
 async fn a_signal_between_two_calls_ends_the_run_at_once() {
-    let SequenceAction::Run(call) = run_command("echo b", true) else { unreachable!("it is a call") };
+    let SequenceAction::Run(call) = run_command("echo b", CallRole::Step) else {
+        unreachable!("it is a call")
+    };
     let delay = Duration::from_secs(3600);
     let (rig, events) = sequence(vec![SequenceAction::Run(SequenceCall { delay, ..call })]);
     rig.stop.send(StopSignal::Interrupt).unwrap();

@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::http::header;
+use axum::http::request::Parts;
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::id::Timestamp;
 use sysop_driver::tokens::{Scopes, TokenId, TokenKind, TokenStore as _};
 
-use super::{World, keep, request};
-use crate::{Authenticator as _, Caller, Scope};
+use super::{PEER, World, keep, request};
+use crate::{Authenticator as _, Caller, Peer, Scope};
 
 /// Opens a link as a browser without a cookie does. Returns the status, and the cookie if there is one.
 async fn open_link(world: &World, token: &SecretString) -> (u16, Option<String>) {
@@ -35,7 +36,10 @@ async fn a_link_opens_the_page_once_and_is_good_for_nothing_else() {
     assert_eq!(world.status(as_bearer, Scope::Read).await, 401, "a link is not accepted in a header");
     let as_cookie = request("GET", "/", &[("cookie", &format!("sysop-8765={token}"))]);
     assert_eq!(world.status(as_cookie, Scope::Read).await, 401);
-    assert!(world.tokens.log_in(&link.token).await.unwrap().is_none(), "a link is not accepted by the form");
+    assert!(
+        world.tokens.log_in(&link.token).await.unwrap().is_none(),
+        "`log_in` alone does not accept a link"
+    );
 
     let (status, cookie) = open_link(&world, &link.token).await;
     assert_eq!(status, 303);
@@ -44,6 +48,20 @@ async fn a_link_opens_the_page_once_and_is_good_for_nothing_else() {
     assert_eq!((linked.scopes, &linked.name), (Scopes::ALL, &caller.name));
     assert_ne!(linked.key, caller.key, "a link has limits of its own");
     assert_eq!(open_link(&world, &link.token).await, (401, None), "a link works once");
+}
+
+#[tokio::test]
+async fn the_token_of_a_link_that_was_pasted_into_the_form_works_once() {
+    let world = World::new().await;
+    let caller = caller(&world).await;
+    let link = world.auth.link(&caller, Scopes::READ).await.unwrap();
+    for status in [303, 401] {
+        let form = request("POST", "/login", &[("origin", "http://127.0.0.1:8765")]);
+        let (parts, ()): (Parts, ()) = form.into_parts();
+        let answer = world.auth.log_in(&parts, Peer(PEER.parse().unwrap()), link.token.clone()).await;
+        assert_eq!(answer.status().as_u16(), status);
+    }
+    assert_eq!(open_link(&world, &link.token).await, (401, None), "the form used the link");
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
 /// opaque, because the aliases and programs of the remote host are unknown.
 pub(super) fn ssh(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
-    state.note(call.span, RiskClass::Opaque, "acts on another host");
+    state.note(call.span, RiskClass::Opaque, "runs commands on another host");
     let list = "-46AaCfGgKkMNnqsTtVvXxYy -BbcDEeFIiJLlmOopPQRSWw:";
     match parse(list, arguments, StopPoint::FirstOperand) {
         Some(parsed) => {

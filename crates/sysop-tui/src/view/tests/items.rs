@@ -8,10 +8,13 @@ use serde_json::json;
 use sysop_core::event::{Decision, Delta, Event, Origin, StopReason};
 use sysop_core::id::CallId;
 use sysop_core::message::{FailureKind, ModelFailure, Reply, Usage};
-use sysop_core::outcome::{HostOutcome, Outcome, Status};
+use sysop_core::outcome::{
+    FULL_SCREEN_RUNS, HostOutcome, Outcome, Reversibility, SCREEN_FOLLOWS, Status, WAITS_FOR_ANSWER,
+};
 use sysop_core::policy::{CommandContext, Grant, Policy, Survey};
+use sysop_core::spec::SessionSpec;
 use sysop_core::text::split_styles;
-use sysop_core::transcript::{ItemBody, ItemId};
+use sysop_core::transcript::{ItemBody, ItemId, Transcript};
 use sysop_term::output::live_rows;
 
 use super::{DARK, NASTY, STEP, Story, bash, call, drawn, intruder};
@@ -210,13 +213,13 @@ fn turn_endings_are_described() {
             ■ interrupted, 1 min 1 s
 
             $ make
-            ■ outcome unknown (connection or capture lost); not retried
+            ■ outcome unknown: the connection or the output was lost;
+              not run again
 
             $ make
             ■ rejected
 
             ✗ openai does not know this key; set OPENAI_API_KEY
-
 
 
         "#]],
@@ -233,7 +236,7 @@ fn the_reason_why_a_host_was_not_reached_is_told_once() {
         group,
         unreachable: unreachable.map(str::to_owned),
     };
-    let why = "cannot reach web2: connection refused";
+    let why = "web2: connection refused";
     let output =
         format!("== web2 (1 host of 2): not run ==\n{why}\n== web1 (1 host of 2): exit code 0 ==\nup");
     let mut outcome = Outcome::new(Status::Failed, output);
@@ -244,16 +247,14 @@ fn the_reason_why_a_host_was_not_reached_is_told_once() {
     check(
         &story,
         60,
-        11,
+        9,
         expect![[r#"
             ❯ go
 
             $ uptime
-            │ == web2 (1 host of 2): not run ==
-            │ cannot reach web2: connection refused
             │ == web1 (1 host of 2): exit code 0 ==
             │ up
-            ✗ 1 host (web2): not run
+            ✗ 1 host (web2): not run: connection refused
             ✓ 1 host (web1): exit 0, 200 ms
             ✗ failed, 200 ms
 
@@ -557,6 +558,45 @@ fn a_typed_command_and_an_undo_show_who_asked_for_them() {
     assert!(bob.contains("$ uptime") && bob.contains("· typed by bob"), "{bob}");
     assert!(bob.contains("→ undo call 1") && bob.contains("· requested by bob"), "{bob}");
     assert!(text(None).contains("· typed by you"));
+}
+
+#[test]
+fn an_undo_names_only_the_hosts_that_it_changes() {
+    let spec = SessionSpec { host: "web1,web2,web3,db".into(), ..crate::tests::world::spec() };
+    let mut story = Story { transcript: Transcript::of(&spec), ..Story::default() };
+    let record = |host: &str| json!({ "id": "a", "host": host, "rights": "own" });
+    let undo = call("c1", "undo", json!({ "step": 1, "records": [record("web1"), record("db")] }));
+    story.prompt("go").step();
+    story.log(Event::ToolStarted { call: undo, origin: Origin::User });
+    let screen = story.screen(60, 12);
+    assert!(screen.contains("on 2 hosts: web1, db"), "{screen}");
+}
+
+#[test]
+fn a_program_that_waits_for_a_person_is_told_without_advice_for_the_model() {
+    let mut story = Story::new();
+    story.prompt("go").step();
+    let output = format!("Name?\n[{WAITS_FOR_ANSWER}]\n[no undo: timed out after 15 s]");
+    let undo = Some(Reversibility::None);
+    story.ran(bash("a", "ask"), Outcome { undo, ..Outcome::new(Status::Unknown, output) });
+    let screen = story.screen(120, 9);
+    let end =
+        "■ still running; it waits for input · Ctrl+T opens the terminal · no undo: timed out after 15 s";
+    assert!(screen.contains(&format!("│ Name?\n{end}\n")), "{screen}");
+}
+
+#[test]
+fn rows_of_a_full_screen_program_are_clipped_unless_the_card_is_open() {
+    let mut story = Story::new();
+    story.prompt("go").step();
+    let text = "word ".repeat(20);
+    let output = format!("{text}\n{SCREEN_FOLLOWS}\n{text}\n[{FULL_SCREEN_RUNS}]");
+    story.ran(bash("a", "vi f"), Outcome::new(Status::Unknown, output));
+    let screen = story.screen(60, 14);
+    let (before, rows) = screen.split_once(SCREEN_FOLLOWS).expect("the heading is shown");
+    let count = |text: &str| text.lines().filter(|row| row.contains("word word")).count();
+    assert_eq!((count(before), count(rows)), (2, 1), "{screen}");
+    assert!(rows.contains("…"), "{screen}");
 }
 
 #[test]

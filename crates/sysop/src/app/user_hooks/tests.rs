@@ -93,19 +93,19 @@ async fn a_hook_answers_by_its_exit_code_and_output() {
 
 #[tokio::test]
 async fn a_hook_never_allows_and_an_invalid_answer_is_a_failure() {
-    for script in [
-        r#"echo '{"decision":"allow"}'"#,
-        "echo yes",
-        "echo '[]'",
-        "exit 1",
-        "kill -9 $$",
-        "head -c 100000 /dev/zero",
+    for (script, told) in [
+        (r#"echo '{"decision":"allow"}'"#, "the hook `sh` failed: "),
+        ("echo yes", "the hook `sh` failed: "),
+        ("echo '[]'", "the hook `sh` failed: "),
+        ("exit 1", "the hook `sh` exited with code 1"),
+        ("kill -9 $$", "the hook `sh` was killed"),
+        ("head -c 100000 /dev/zero", "the hook `sh` failed: "),
     ] {
         let failed = answer(before(script, OnError::Deny)).await;
         assert!(matches!(failed, HookAnswer::Deny { .. }), "{script}: {failed:?}");
         let asked = answer(before(script, OnError::Ask)).await;
         assert!(
-            matches!(&asked, HookAnswer::Ask { reason } if reason.contains("failed")),
+            matches!(&asked, HookAnswer::Ask { reason } if reason.starts_with(told)),
             "{script}: {asked:?}"
         );
         assert_eq!(answer(before(script, OnError::Ignore)).await, HookAnswer::Pass, "{script}");
@@ -121,7 +121,7 @@ async fn a_hook_that_does_not_end_is_killed_with_its_children() {
     let mut slow = program(&["/bin/sh", "-c", script, pid.to_str().unwrap()]);
     slow.timeout = Duration::from_secs(2);
     let failed = answer(Hook { program: slow, ..before("", OnError::Ask) }).await;
-    assert_eq!(failed, ask("the hook sh failed: the program did not end within 2 s"));
+    assert_eq!(failed, ask("the hook `sh` failed: the program did not end within 2 s"));
     let child = std::fs::read_to_string(&pid).unwrap();
     let stat = format!("/proc/{}/stat", child.trim());
     let deadline = Instant::now() + Duration::from_secs(20);

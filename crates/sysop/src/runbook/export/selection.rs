@@ -1,12 +1,12 @@
 //! Selection of the calls that become steps.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use sysop_core::catalog::BASH_TOOL;
 use sysop_core::event::Origin;
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::outcome::{FileChange, Outcome, Reversibility, Status};
 use sysop_core::policy::{CommandContext, Policy, RiskClass, Survey};
 use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
 use sysop_core::text::neutralize_line;
@@ -65,8 +65,9 @@ impl Selection {
     pub(super) fn new(record: &SessionRecord, options: &ExportOptions) -> Self {
         let mut selection = Self::default();
         let mut terminal = TerminalState::default();
+        let undone = UndoneCalls::new(record);
         for call in &record.calls {
-            selection.add(call, &mut terminal, options);
+            selection.add(call, &undone, &mut terminal, options);
         }
         if !options.keeps_reads {
             selection.drop_reads();
@@ -82,15 +83,16 @@ impl Selection {
     }
 
     fn leave_out(&mut self, call: &RecordedCall, why: &str) {
-        let text = neutralize_line(&redact_command_shapes(&call.text())).into_owned();
-        let mut cut: String = text.chars().take(NOTE_CHARS_MAX).collect();
-        if cut.len() < text.len() {
-            cut.push('…');
-        }
-        self.notes.push(format!("left out call {} (`{cut}`): it {why}", call.number));
+        self.notes.push(format!("left out {}: it {why}", named(call)));
     }
 
-    fn add(&mut self, call: &RecordedCall, terminal: &mut TerminalState, options: &ExportOptions) {
+    fn add(
+        &mut self,
+        call: &RecordedCall,
+        undone: &UndoneCalls,
+        terminal: &mut TerminalState,
+        options: &ExportOptions,
+    ) {
         let name = call.call.name.as_str();
         if READING.contains(&name) {
             return;
@@ -101,14 +103,26 @@ impl Selection {
         if !call.has_started || outcome.status == Status::Rejected {
             return self.leave_out(call, "was rejected");
         }
+        let keeps = options.keeps_failures && name != UNDO_TOOL;
         let exit = match (outcome.status, outcome.exit_code) {
             (Status::Ok, code) => code.unwrap_or(0),
-            (Status::Failed, Some(code)) if options.keeps_failures && outcome.hosts.is_empty() => code,
+            (Status::Failed, Some(code)) if keeps && outcome.hosts.is_empty() => code,
             (Status::Failed, Some(code)) => return self.leave_out(call, &format!("exited with {code}")),
             (status, _) => return self.leave_out(call, &format!("ended as {}", status.as_str())),
         };
         if name == UNDO_TOOL {
-            return self.drop_last_edit(call);
+            if undone.unknown.contains(&call.number) {
+                let note = "undid a call that the log does not name, so that call may still be a step; check the steps";
+                self.notes.push(format!("{} {note}", named(call)));
+            }
+            return;
+        }
+        if let Some(undo) = undone.by.get(&call.number) {
+            let rest = match undone.in_part.contains(&call.number) {
+                true => ", but only in part; add it if its other effects are needed",
+                false => "",
+            };
+            return self.leave_out(call, &format!("was undone by call {undo}{rest}"));
         }
         let Some(mut step) = self.step_of(call, outcome, terminal, options) else { return };
         step.expect.exit = vec![exit];
@@ -221,15 +235,6 @@ impl Selection {
         RunbookStep { ask: Some(ask), ..RunbookStep::default() }
     }
 
-    /// Drops the last edit of a file, because this call undid it.
-    fn drop_last_edit(&mut self, call: &RecordedCall) {
-        let edit = self.steps.iter().rposition(|step| matches!(step.step.action, StepAction::Edit(_)));
-        if let Some(at) = edit {
-            self.steps.remove(at);
-        }
-        self.leave_out(call, "undid an edit, which is left out too");
-    }
-
     /// Drops read-only steps, except those whose output a later change used. Without changes, keeps all.
     fn drop_reads(&mut self) {
         if self.steps.iter().all(|step| step.reads) {
@@ -292,6 +297,73 @@ impl TerminalState {
             _ => false,
         }
     }
+}
+
+/// Calls that were undone and not redone.
+#[derive(Debug, Default)]
+struct UndoneCalls {
+    /// Number of the undo for each undone call, which may be an undo itself.
+    by: HashMap<usize, usize>,
+    /// Calls whose newest undo did not restore everything.
+    in_part: BTreeSet<usize>,
+    /// Undos whose calls the log does not name.
+    unknown: BTreeSet<usize>,
+}
+
+impl UndoneCalls {
+    /// Finds the calls that were undone. An undo that was itself undone has no effect.
+    fn new(record: &SessionRecord) -> Self {
+        let mut undone = Self::default();
+        for undo in &record.undos {
+            if let Some(call) = undo.call {
+                match undo.how {
+                    Reversibility::Exact => undone.in_part.remove(&call),
+                    Reversibility::Partly | Reversibility::None => undone.in_part.insert(call),
+                };
+            }
+        }
+        for (at, undo) in record.calls.iter().enumerate().rev() {
+            let is_done = undo.has_started && undo.status() == Some(Status::Ok);
+            if undo.call.name != UNDO_TOOL || !is_done || undone.by.contains_key(&undo.number) {
+                continue;
+            }
+            let targets = undo_targets(undo, &record.calls[..at]);
+            if targets.is_empty() {
+                undone.unknown.insert(undo.number);
+            }
+            for target in targets {
+                undone.by.entry(target).or_insert(undo.number);
+            }
+        }
+        undone
+    }
+}
+
+/// Returns the numbers of the earlier calls whose changes an undo took back. An undo of the last file change names only
+/// the files.
+fn undo_targets(undo: &RecordedCall, earlier: &[RecordedCall]) -> Vec<usize> {
+    if let Some(id) = undo.call.text_argument("call") {
+        let target = earlier.iter().rfind(|call| call.call.id.as_str() == id);
+        return target.map(|call| call.number).into_iter().collect();
+    }
+    let files = undo.call.arguments.to_value().get("changes").cloned().unwrap_or_default();
+    let files: Vec<FileChange> = serde_json::from_value(files).unwrap_or_default();
+    let is_target = |call: &&RecordedCall| {
+        let changes = call.outcome.iter().flat_map(|outcome| &outcome.changes);
+        let mut changes = changes.peekable();
+        changes.peek().is_some() && changes.all(|change| files.contains(change))
+    };
+    earlier.iter().filter(is_target).map(|call| call.number).collect()
+}
+
+/// Returns a call's number and the beginning of its text.
+fn named(call: &RecordedCall) -> String {
+    let text = neutralize_line(&redact_command_shapes(&call.text())).into_owned();
+    let mut cut: String = text.chars().take(NOTE_CHARS_MAX).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    format!("call {} (`{cut}`)", call.number)
 }
 
 fn is_background(call: &RecordedCall) -> bool {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use sysop_repl::Exit;
-use sysop_repl::exec::{CommandSequence, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent};
+use sysop_repl::exec::{
+    CallRole, CommandSequence, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent,
+};
 
 use super::*;
 use crate::config::tests::World;
@@ -31,7 +33,7 @@ impl Play {
         let mut run = RunbookRun::new(book, RunRange::Steps { from: 1 }, &settings).unwrap();
         let first = run.next(SequenceEvent::Started);
         let mut play = Self { run, action: first.action, said: first.progress };
-        if play.call().is_some_and(|call| !call.shows_output) && play.said.is_empty() {
+        if play.call().is_some_and(|call| call.role == CallRole::HostCheck) && play.said.is_empty() {
             play.ends(ended(0, ""));
         }
         play
@@ -204,7 +206,7 @@ fn an_undo_keeps_the_time_limit_and_the_guard_of_its_step() {
 }
 
 #[test]
-fn without_consent_nothing_is_undone_and_the_hint_names_the_last_step_that_ran() {
+fn without_consent_nothing_is_undone_and_the_hint_names_the_last_step_with_an_undo() {
     for answer in [SequenceAnswer::No, SequenceAnswer::Unavailable] {
         let mut play = third("cmd = 'make c'\non_fail = 'undo'");
         play.runs("make c", 1).answers(answer);
@@ -214,13 +216,25 @@ fn without_consent_nothing_is_undone_and_the_hint_names_the_last_step_that_ran()
             "{:?}",
             play.said
         );
-        let mut play = third("cmd = 'make c'\nverify = 'test -e c'\non_fail = 'undo'");
-        play.runs("make c", 0).runs("test -e c", 1).answers(answer);
-        assert!(
-            play.has_said("nothing was undone; undo with `sysop run r --undo --from 3`"),
-            "{:?}",
-            play.said
+        for (undo, from) in [("", 2), ("undo = 'drop c'", 3)] {
+            let mut play = third(&format!("cmd = 'make c'\nverify = 'test -e c'\non_fail = 'undo'\n{undo}"));
+            play.runs("make c", 0).runs("test -e c", 1).answers(answer);
+            let way = format!("nothing was undone; undo with `sysop run r --undo --from {from}`");
+            assert!(play.has_said(&way), "{:?}", play.said);
+        }
+    }
+}
+
+#[test]
+fn without_consent_no_command_is_named_that_would_undo_a_skipped_step() {
+    for answer in [SequenceAnswer::No, SequenceAnswer::Unavailable] {
+        let mut play = Play::new(
+            "[[routines.r.steps]]\nname = 'a'\ncmd = 'make a'\nunless = 'test -e a'\nundo = 'drop a'\n\
+             [[routines.r.steps]]\nname = 'b'\ncmd = 'make b'\nundo = 'drop b'\n\
+             [[routines.r.steps]]\nname = 'c'\ncmd = 'make c'\non_fail = 'undo'\n",
         );
+        play.runs("test -e a", 0).runs("make b", 0).runs("make c", 1).answers(answer);
+        assert!(play.has_said("nothing was undone") && !play.has_said("--undo"), "{:?}", play.said);
     }
 }
 
@@ -279,4 +293,43 @@ fn a_step_that_was_passed_over_is_not_undone_later() {
     play.runs("make a", 0).runs("make b", 1).runs("make c", 1).answers(SequenceAnswer::Yes);
     play.runs("drop a", 0);
     assert!(play.has_said("undone: 1 step") && play.end().0 == Exit::Failed, "{:?}", play.said);
+}
+
+#[test]
+fn the_answers_of_probes_are_told() {
+    let mut play = Play::new(
+        "[[routines.r.steps]]\nname = 'a'\nunless = 'test -e a'\ncheck = 'test -d .'\ncmd = 'make a'\n\
+         expect.exit = [0, 3]\nverify = 'test -e a'\nretry = { times = 2, every_s = 5 }\n",
+    );
+    assert_eq!(play.call().map(|call| call.role), Some(CallRole::Probe));
+    play.runs("test -e a", 1).runs("test -d .", 0);
+    assert_eq!(play.call().map(|call| call.role), Some(CallRole::Step));
+    play.runs("make a", 3).runs("test -e a", 1).runs("test -e a", 0);
+    let told = [
+        "── step 1 of 1 (a)",
+        "  unless: not done yet",
+        "  check: ok",
+        "  as the step expects",
+        "  verify: not yet (exit code 1, expected 0); trying again in 5 s",
+        "  verify: ok",
+        "done: 1 step",
+    ];
+    assert_eq!(play.said, told);
+}
+
+#[test]
+fn a_failed_run_names_the_undo_that_reverts_what_it_did() {
+    let mut play = third("cmd = 'make c'\nundo = 'drop c'");
+    play.runs("make c", 1);
+    assert!(play.has_said("or: sysop run r --undo --from 2"), "{:?}", play.said);
+    let skipped = "[[routines.r.steps]]\nname = 'a'\nunless = 'test -e a'\ncmd = 'make a'\nundo = 'drop a'\n\
+                   [[routines.r.steps]]\nname = 'b'\ncmd = 'make b'\nundo = 'drop b'\n\
+                   [[routines.r.steps]]\nname = 'c'\ncmd = 'make c'\n";
+    let mut play = Play::new(skipped);
+    play.runs("test -e a", 0).runs("make b", 0).runs("make c", 1);
+    assert!(
+        play.has_said("  step 2: drop b") && !play.has_said("--undo"),
+        "it would undo step 1: {:?}",
+        play.said
+    );
 }

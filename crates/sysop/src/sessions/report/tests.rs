@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 use serde_json::json;
-use sysop_core::event::{Decision, Event, Logged, Origin};
+use sysop_core::event::{Decision, Event, Logged, Origin, StopReason};
 use sysop_core::guard::GuardEnd;
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, Reply, ToolCall};
@@ -418,4 +418,23 @@ fn a_call_that_was_undone_is_named_so_instead_of_undoable() {
 fn the_names_of_all_local_front_ends_are_known() {
     let names = [sysop_repl::chat::BY, sysop_acp::BY, sysop_repl::exec::BY, sysop_tui::BY];
     assert_eq!(names, sysop_core::transcript::LOCAL_FRONT_ENDS);
+}
+
+#[test]
+fn a_canceled_request_is_marked() {
+    let turn = TurnId(1);
+    let text = markdown(
+        &record(vec![
+            Event::TurnStarted {
+                turn,
+                prompt: "Restart nginx".to_owned(),
+                origin: Origin::Model,
+                images: Vec::new(),
+                by: None,
+            },
+            Event::TurnEnded { turn, reason: StopReason::Cancelled, error: None, active_ms: 0 },
+        ]),
+        Path::new("/nothing"),
+    );
+    assert!(text.contains("(canceled)") && !text.contains("cancelled"), "{text}");
 }

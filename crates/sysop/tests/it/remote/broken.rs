@@ -21,7 +21,7 @@ fn a_command_on_a_lost_connection_is_unknown_and_not_repeated() {
     far.sshd.kill_connections();
     let run = running.finish();
     assert_eq!((run.code, run.out.as_str()), (Some(0), "It was cut off.\n"), "{run:?}");
-    assert!(run.err.contains("outcome unknown (connection or capture lost)"), "{run:?}");
+    assert!(run.err.contains("outcome unknown: the connection or the output was lost"), "{run:?}");
     let told = results(&far.mock.last_body());
     assert!(told[0].contains("so far\n[result unknown: lost the connection to far"), "{told:?}");
     assert_eq!(told[1], "1\n[exit code 0]", "the next call connects again, and it ran once");

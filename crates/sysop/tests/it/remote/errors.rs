@@ -58,8 +58,8 @@ fn each_ssh_failure_is_distinguished() {
     let rest = format!("Host *\n  IdentityAgent none\n  UserKnownHostsFile {known}\n");
     fs::write(far.sshd.path("ssh_config"), format!("{config}{rest}")).unwrap();
     for (host, expected) in [
-        ("closed", "closed (port 1) refused the connection\nhint: check the port, and that sshd is running"),
-        ("other", "other rejected all keys and passwords\nhint: try `ssh other`"),
+        ("closed", "closed: connection refused (port 1)\nhint: check the port, and that sshd is running"),
+        ("other", "other: all keys and passwords were rejected\nhint: try `ssh other`"),
         ("changed", "the host key of changed has CHANGED: the connection may be intercepted"),
     ] {
         let run = routine(&far, host);
@@ -99,7 +99,7 @@ fn the_model_gets_the_reason_that_nothing_runs() {
     let run = far.world.finish(&["exec", "--host", "closed", "--approve", "auto", "look"]);
     assert_eq!((run.code, run.out.as_str()), (Some(1), "It is closed.\n"), "{run:?}");
     let told = results(&far.mock.last_body());
-    assert!(told[0].contains("closed (port 1) refused the connection; check the port"), "{told:?}");
+    assert!(told[0].contains("closed: connection refused (port 1); check the port"), "{told:?}");
     assert_eq!(outcomes(&far.log())[0]["status"], "failed");
 }
 

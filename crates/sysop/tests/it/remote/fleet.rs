@@ -112,13 +112,13 @@ fn an_unreachable_host_does_not_affect_others_but_the_task_fails() {
     let fleet = Fleet::with(&[("make", vec![bash("touch made; echo done"), say("Down is down.")])]);
     let run = fleet.world.finish(&["exec", "--host", "alpha,down,gamma", "--approve", "auto", "make"]);
     assert_eq!((run.code, run.out.as_str()), (Some(1), "Down is down.\n"), "{run:?}");
-    let reason = "\n  1 host (down): not run: down (port 1) refused the connection; check the port";
+    let reason = "\n  1 host (down): not run: connection refused (port 1); check the port";
     assert!(run.err.contains(reason), "{run:?}");
-    let error = "\nerror: not done on down: down (port 1) refused the connection\nhint: check the port";
+    let error = "\nerror: not done on down: connection refused (port 1)\nhint: check the port";
     assert!(run.err.contains(error), "{run:?}");
     let told = results(&fleet.mock.last_body()).pop().unwrap();
     assert!(told.starts_with("== down (1 host of 3): not run ==\n"), "{told}");
-    assert!(told.contains("down (port 1) refused the connection; check the port"), "{told}");
+    assert!(told.contains("down: connection refused (port 1); check the port"), "{told}");
     assert!(told.ends_with("== alpha, gamma (2 hosts of 3): exit code 0 ==\ndone"), "{told}");
     let ends = [
         end("alpha", "ok", json!(0), 2),

@@ -199,7 +199,7 @@ fn with_own_models() -> RemoteMachineRig {
 }
 
 const REFUSED: &str = "may not receive output from far: `models` in [hosts.far] allows local/*, openai/own-*\n\
-                       hint: choose an allowed model with /model or --model, or add this one to `models`";
+                       hint: choose an allowed model with --model (in a session: /model), or add this one to `models`";
 
 #[test]
 fn a_model_not_allowed_for_a_host_gets_none_of_its_output() {

@@ -73,7 +73,7 @@ fn twenty_hosts_are_changed_after_one_review_of_two_groups() {
     let (proposal, seen) = rollout.rolls_out(2);
     for part in [
         "web07: ",
-        "19 hosts (web00, web01, web02 and 16 more): ",
+        "19 hosts (web[00-06], web[08-19]): ",
         "--- web07",
         "+#new too",
         "guarded: rolls back by itself",

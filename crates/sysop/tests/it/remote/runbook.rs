@@ -290,7 +290,7 @@ fn a_plan_shows_the_answers_of_the_hosts_and_changes_nothing() {
     let first = plan();
     assert_eq!(first.code, Some(0), "{first:?}");
     for text in [
-        "gone cannot be reached, so effects on it are unknown: gone (port 1) refused the connection",
+        "gone cannot be reached, so effects on it are unknown: gone: connection refused (port 1)",
         "\n1. clean\n   $ rm -r old\n   dangerous: asks\n",
         "2 files",
         "   unless: test ! -e old (now: not done yet; the step would run)\n",

@@ -91,7 +91,7 @@ fn declining_a_passphrase_keeps_the_session() {
         person.sees("Enter passphrase for key").await;
         person.sees("Input is hidden").await;
         person.types("\u{1b}").await;
-        person.sees("far rejected all keys and passwords").await;
+        person.sees("far: all keys and passwords were rejected").await;
         person.sees("I cannot get in.").await;
         person.sees("›").await;
         person.types("try again\r").await;

@@ -47,7 +47,7 @@ impl<'a> NumberedName<'a> {
 /// Joins host names with commas. Three or more names with consecutive numbers become a range. The order is kept.
 ///
 /// ```
-/// use sysop_core::host_names::fold_names;
+/// use sysop_shell::host_names::fold_names;
 ///
 /// assert_eq!(fold_names(&["app01", "app02", "app03", "db1"]), "app[01-03], db1");
 /// ```

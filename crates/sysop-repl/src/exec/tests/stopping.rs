@@ -1,0 +1,61 @@
+//! The line at the end of a run that was stopped.
+
+use super::*;
+use crate::chat::program_prompt::ProgramPrompt;
+
+/// Runs a task whose command asks a question, and sends these signals while the question is open. Returns the exit and
+/// what was said.
+async fn stopped(task: &str, signals: &'static [StopSignal]) -> (Exit, String) {
+    let mut rig = prompt(task);
+    let stop = rig.stop.clone();
+    rig.context.ask_for_program =
+        Some(ProgramPromptHandler(Arc::new(move |_: &ProgramPrompt, withdrawn: &AtomicBool| {
+            for signal in signals {
+                stop.send(*signal).expect("it listens");
+            }
+            while !withdrawn.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            Ok(PromptOutcome::Withdrawn)
+        })));
+    let exit = exit(rig.context).await;
+    (exit, rig.err.text())
+}
+
+#[tokio::test]
+async fn a_stop_says_what_became_of_the_command_and_how_to_resume() {
+    let resume = "; resume with `sysop exec --resume s-1 TASK`\n";
+    let (exit, said) = stopped("sudo now", &[StopSignal::Terminate]).await;
+    assert_eq!(exit, Exit::Terminated);
+    assert!(said.ends_with(&format!("stopped: the running command was killed{resume}")), "{said}");
+    let (exit, said) = stopped("sudo stubborn", &[StopSignal::Interrupt; 2]).await;
+    assert_eq!(exit, Exit::Interrupted);
+    assert!(said.ends_with(&format!("stopped: the running command may still be running{resume}")), "{said}");
+    let (_, said) = stopped("login now", &[StopSignal::Interrupt]).await;
+    assert!(said.ends_with(&format!("stopped: the running call was canceled{resume}")), "no command: {said}");
+    let (_, said) = stopped("login stubborn", &[StopSignal::Interrupt; 2]).await;
+    assert!(said.ends_with(&format!("stopped: the running call may still be running{resume}")), "{said}");
+}
+
+#[tokio::test]
+async fn a_stop_without_a_running_command_claims_none() {
+    let mut rig = prompt("clean");
+    rig.context.ask = Some(answering(ApprovalOutcome::Interrupt));
+    let err = rig.err.clone();
+    assert_eq!(exit(rig.context).await, Exit::Interrupted);
+    assert!(
+        err.text().ends_with("\nstopped; resume with `sysop exec --resume s-1 TASK`\n"),
+        "{}",
+        err.text()
+    );
+    let rig = rig_of_routine();
+    let err = rig.err.clone();
+    assert_eq!(exit(rig.context).await, Exit::Interrupted);
+    assert_eq!(err.text(), "stopped\n", "a routine cannot be resumed");
+}
+
+fn rig_of_routine() -> Rig {
+    let mut rig = rig(ExecTask::Routine("sudo reboot".into()));
+    rig.context.ask = Some(answering(ApprovalOutcome::Interrupt));
+    rig
+}
