@@ -184,7 +184,7 @@ pub trait SessionBackend: Send + Sync {
     }
 
     /// Records for the audit that `who` asks for a turn of the session.
-    fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>);
+    fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>, is_retry: bool);
 
     /// Audits a decision refused because one of the session's commands may have created the caller's token.
     async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {

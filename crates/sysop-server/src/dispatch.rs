@@ -150,10 +150,10 @@ async fn write_rule(
 }
 
 /// Attributes the turn that a message starts to its sender and trace.
-fn attribute(inner: &ServerInner, session_ref: &SessionRef, caller: &Caller) {
+fn attribute(inner: &ServerInner, session_ref: &SessionRef, caller: &Caller, is_retry: bool) {
     let (id, trace) = (&session_ref.state.id, session_ref.state.trace());
     let text = trace.as_ref().map(ToString::to_string);
-    inner.registry.backend.attribute_to(id, &caller.name, text.as_deref());
+    inner.registry.backend.attribute_to(id, &caller.name, text.as_deref(), is_retry);
     if let (Some(spans), Some(trace)) = (&inner.settings.spans, trace) {
         spans.attribute_to(id, trace);
     }
@@ -174,7 +174,7 @@ fn forward_to_session(
         return Ok(MessageOutcome::Ignored);
     }
     if message.starts_turn() {
-        attribute(inner, session_ref, caller);
+        attribute(inner, session_ref, caller, matches!(message, ClientMessage::Retry { .. }));
     }
     let mut inputs = message.inputs(by);
     for input in &mut inputs {

@@ -548,7 +548,7 @@ mod tests {
             Ok(())
         }
 
-        fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>) {}
+        fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>, _: bool) {}
 
         fn model(&self, _: Option<&str>) -> ModelRef {
             ModelRef::new("demo", "demo")

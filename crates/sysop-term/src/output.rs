@@ -87,7 +87,9 @@ pub fn shown_text(outcome: &Outcome) -> &str {
     if has_no_output(outcome) {
         return "";
     }
-    if let Some((text, _)) = outcome.split_program_note() {
+    // Nothing else tells a reason for the lack of an undo that comes after the note.
+    let has_reason = split_undo_note(outcome.output.trim_end_matches('\n')).is_some();
+    if let Some((text, _)) = outcome.split_program_note().filter(|_| !has_reason) {
         return text;
     }
     without_exit_code(without_job_note(outcome), outcome.exit_code)

@@ -263,8 +263,9 @@ impl Session {
         let value = result.output.trim_end().strip_suffix("[exit code 0]").unwrap_or(&result.output);
         let is_value = result.end == CallEnd::Done && value.split_whitespace().count() == 1;
         let command = call.text_argument("command").filter(|_| is_value)?;
-        let is_short = command.len() <= COMMAND_BYTES_MAX && !command.contains(['\n', '>']);
-        is_short.then_some(command)
+        // A list of commands may have an effect that must not be repeated, and `>FILE` would concern only the last one.
+        let is_single = !command.contains(['\n', '>', ';', '&']) && !command.contains("||");
+        (is_single && command.len() <= COMMAND_BYTES_MAX).then_some(command)
     }
 
     /// Returns true if no tool has run since the history began. Later replies may report earlier work.

@@ -380,9 +380,15 @@ fn the_command_that_printed_the_value_is_proposed_for_the_file() {
         question.ends_with("If the result belongs there, run: sort -u passwd.txt | wc -l >n.txt"),
         "{question}"
     );
-    for (command, output) in
-        [(count, "6 7"), (count, ""), ("wc -l 2>&1", "6"), ("ls\nwc", "6"), ("cat a", "cat: a: No such file")]
-    {
+    for (command, output) in [
+        (count, "6 7"),
+        (count, ""),
+        ("wc -l 2>&1", "6"),
+        ("ls\nwc", "6"),
+        ("cp a b && wc -l", "6"),
+        ("a; b", "6"),
+        ("cat a", "cat: a: No such file"),
+    ] {
         let question = asked(command, output);
         assert!(question.contains("COMMAND >n.txt"), "{command}: {question}");
     }

@@ -238,13 +238,16 @@ struct ReplEditMode {
     is_paused: Arc<AtomicBool>,
     /// Effect of Ctrl+P in any other line.
     earlier_line: ReedlineEvent,
-    /// Size of the terminal that the editor knows.
-    size: Option<TerminalCells>,
     current_size: fn() -> Option<TerminalCells>,
 }
 
 /// Columns and rows of a terminal.
 type TerminalCells = (u16, u16);
+
+/// Returns the size of the terminal, if standard output is one.
+fn terminal_size() -> Option<TerminalCells> {
+    crossterm::terminal::size().ok()
+}
 
 impl EditMode for ReplEditMode {
     fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
@@ -253,15 +256,16 @@ impl EditMode for ReplEditMode {
             return event; // a search takes no list of events
         }
         if let ReedlineEvent::Resize(columns, rows) = event {
-            self.size = Some((columns, rows));
+            self.drawn.note_size(Some((columns, rows)));
             return ReedlineEvent::Multiple(vec![event]);
         }
-        match (self.current_size)() {
-            Some((columns, rows)) if self.size != Some((columns, rows)) => {
-                self.size = Some((columns, rows));
+        let size = (self.current_size)();
+        let known = self.drawn.note_size(size);
+        match size.filter(|_| known.is_some() && known != size) {
+            Some((columns, rows)) => {
                 ReedlineEvent::Multiple(vec![ReedlineEvent::Resize(columns, rows), event])
             }
-            Some(_) | None => event,
+            None => event,
         }
     }
 
@@ -293,9 +297,8 @@ impl ReplEditMode {
         let (modifier, key) = (KeyModifiers::CONTROL, KeyCode::Char('p'));
         let earlier_line = keys.find_binding(modifier, key).unwrap_or(ReedlineEvent::Up);
         keys.add_binding(modifier, key, ReedlineEvent::ExecuteHostCommand(RESUME.to_owned()));
-        let current_size: fn() -> Option<TerminalCells> = || crossterm::terminal::size().ok();
-        let (emacs, size) = (Emacs::new(keys), current_size());
-        Self { emacs, drawn, pastes, is_paused, earlier_line, size, current_size }
+        let emacs = Emacs::new(keys);
+        Self { emacs, drawn, pastes, is_paused, earlier_line, current_size: terminal_size }
     }
 
     /// Replaces a long paste by its sign.
@@ -338,6 +341,8 @@ struct DrawnText {
     was_written: bool,
     /// True while the history is being searched.
     is_search: bool,
+    /// Size of the terminal for which the line was drawn.
+    size: Option<TerminalCells>,
 }
 
 impl DrawnLine {
@@ -360,6 +365,16 @@ impl DrawnLine {
 
     fn is_search(&self) -> bool {
         self.0.lock().is_search
+    }
+
+    /// Forgets the last line. The editor learns the size of the terminal when it begins a line.
+    pub(super) fn begin(&self) {
+        *self.0.lock() = DrawnText { size: terminal_size(), ..DrawnText::default() };
+    }
+
+    /// Records the size of the terminal, and returns the one before.
+    fn note_size(&self, size: Option<TerminalCells>) -> Option<TerminalCells> {
+        std::mem::replace(&mut self.0.lock().size, size)
     }
 
     /// Returns the line, and whether it had any text since the last call.
@@ -492,9 +507,11 @@ mod tests {
     fn a_change_of_the_size_stays_before_the_keys_that_follow_it() {
         let drawn = DrawnLine::default();
         let mode = ReplEditMode::new(key_bindings(), drawn.clone(), None, Arc::default());
-        let mut mode = ReplEditMode { size: Some((100, 30)), current_size: || Some((45, 20)), ..mode };
+        let mut mode = ReplEditMode { current_size: || Some((45, 20)), ..mode };
         let key = || Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)).try_into().unwrap();
         let resize = |columns, rows| Event::Resize(columns, rows).try_into().unwrap();
+        assert_eq!(mode.parse_event(key()), ReedlineEvent::Enter, "the line began at this size");
+        drawn.note_size(Some((100, 30)));
         let before_key = vec![ReedlineEvent::Resize(45, 20), ReedlineEvent::Enter];
         assert_eq!(mode.parse_event(key()), ReedlineEvent::Multiple(before_key));
         assert_eq!(mode.parse_event(key()), ReedlineEvent::Enter);

@@ -342,7 +342,7 @@ fn reply_by_lines(
 }
 
 fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String, drawn: &DrawnLine) -> UserInput {
-    drawn.take();
+    drawn.begin();
     if !draft.is_empty() && editor.current_buffer_contents().is_empty() {
         editor.run_edit_commands(&[EditCommand::InsertString(draft)]);
     }

@@ -265,6 +265,7 @@ impl World {
         self.store.attribute_to(
             handle.id(),
             Actor { name: "laptop".to_owned(), trace: Some("00-ab-cd-01".to_owned()) },
+            false,
         );
         let updates = handle.subscribe(Seq(0));
         (handle, updates)
@@ -353,11 +354,12 @@ async fn read_asked(world: &World) -> Option<sysop_core::id::CallId> {
 async fn a_line_names_the_caller_who_asked_for_its_turn() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
-    let asks_now =
-        |name: &str| world.store.attribute_to(handle.id(), Actor { name: name.to_owned(), trace: None });
+    let asks_now = |name: &str, is_retry| {
+        world.store.attribute_to(handle.id(), Actor { name: name.to_owned(), trace: None }, is_retry)
+    };
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
-    asks_now("phone");
+    asks_now("phone", false);
     handle.send(prompt_by("phone")).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::PromptQueued { .. })).await);
     let call = read_asked(&world).await.unwrap();
@@ -367,7 +369,7 @@ async fn a_line_names_the_caller_who_asked_for_its_turn() {
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await, "of the queued one");
     handle.send(typed_by(Some("phone"))).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
-    asks_now("boss");
+    asks_now("boss", true);
     handle.send(Input::Retry).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
     handle.send(Input::Cancel).unwrap();

@@ -37,7 +37,7 @@ pub(super) struct AuditTracker {
     requests: HashMap<SessionId, TurnRequests>,
 }
 
-/// The requests for a turn of a session: the last one of each caller, the latest at the end.
+/// The requests for a turn of a session: the last prompt and the last retry of each caller, the latest at the end.
 #[derive(Debug, Default)]
 struct TurnRequests(Vec<TurnRequest>);
 
@@ -46,6 +46,7 @@ struct TurnRequest {
     actor: Arc<Actor>,
     /// The caller did not ask for turns that began before this time, such as those that are read from the log.
     asked: Timestamp,
+    is_retry: bool,
     /// True until a turn of this caller begins.
     waits: bool,
 }
@@ -81,11 +82,11 @@ impl AuditTracker {
     }
 
     /// Records the caller who asks for a turn. The turn may be queued, or belong to another caller who asked before.
-    pub(super) fn attribute_to(&mut self, id: &SessionId, actor: Actor, asked: Timestamp) {
+    pub(super) fn attribute_to(&mut self, id: &SessionId, actor: Actor, is_retry: bool, asked: Timestamp) {
         if self.requests.len() >= SESSIONS_MAX {
             self.requests.clear();
         }
-        self.requests.entry(id.clone()).or_default().add(actor, asked);
+        self.requests.entry(id.clone()).or_default().add(actor, is_retry, asked);
     }
 
     /// Returns true if the session is tracked exactly up to `after`.
@@ -128,7 +129,7 @@ impl AuditTracker {
             let is_retry = known.begins_retry(prompt, *origin, by.as_deref());
             let requests = self.requests.get_mut(id);
             known.asker = if is_retry {
-                requests.and_then(|requests| requests.take_last(logged.at))
+                requests.and_then(|requests| requests.take_retry(by.as_deref(), logged.at))
             } else {
                 by.as_deref().map(|name| asker(name, requests, logged.at))
             };
@@ -157,30 +158,37 @@ fn asker(name: &str, requests: Option<&mut TurnRequests>, begun: Timestamp) -> A
 }
 
 impl TurnRequests {
-    fn add(&mut self, actor: Actor, asked: Timestamp) {
-        self.0.retain(|request| request.actor.name != actor.name);
+    fn add(&mut self, actor: Actor, is_retry: bool, asked: Timestamp) {
+        self.0.retain(|request| request.actor.name != actor.name || request.is_retry != is_retry);
         if self.0.len() >= REQUESTS_MAX {
             self.0.remove(0);
         }
-        self.0.push(TurnRequest { actor: Arc::new(actor), asked, waits: true });
+        self.0.push(TurnRequest { actor: Arc::new(actor), asked, is_retry, waits: true });
     }
 
     /// Returns the caller with this name, whose turn begins.
     fn take(&mut self, name: &str, begun: Timestamp) -> Option<Arc<Actor>> {
-        let request =
-            self.0.iter_mut().find(|request| request.actor.name == name && request.asked <= begun)?;
+        let is_prompt = |request: &&mut TurnRequest| {
+            request.actor.name == name && !request.is_retry && request.asked <= begun
+        };
+        let request = self.0.iter_mut().find(is_prompt)?;
         request.waits = false;
         Some(Arc::clone(&request.actor))
     }
 
-    /// Returns the last caller whose turn has not begun: the log does not name who asked for a retry. `None` if
-    /// nobody waits, as after a restart, or if another node got the message. A retry drops all waiting prompts.
-    fn take_last(&mut self, begun: Timestamp) -> Option<Arc<Actor>> {
-        let waiting = self.0.iter_mut().filter(|request| request.waits && request.asked <= begun);
-        waiting.fold(None, |_, request| {
-            request.waits = false;
-            Some(Arc::clone(&request.actor))
-        })
+    /// Returns the caller who asked last for a retry that has not begun, which the log does not name. `None` if nobody
+    /// did, as after a restart, or if another node got the message. `by` is the sender of the prompt: a caller who sends
+    /// the same prompt in a new chat does not retry it.
+    fn take_retry(&mut self, by: Option<&str>, begun: Timestamp) -> Option<Arc<Actor>> {
+        let mut waiting: Vec<_> =
+            self.0.iter_mut().filter(|request| request.waits && request.asked <= begun).collect();
+        let retry = waiting.iter().rposition(|request| request.is_retry);
+        let sent = || waiting.iter().rposition(|request| Some(request.actor.name.as_str()) == by);
+        let chosen = retry.or_else(sent)?;
+        // A turn answers all retries that came before it.
+        waiting.iter_mut().filter(|request| request.is_retry).for_each(|request| request.waits = false);
+        waiting[chosen].waits = false;
+        Some(Arc::clone(&waiting[chosen].actor))
     }
 }
 
@@ -402,8 +410,16 @@ mod tests {
         }
 
         fn asks(&mut self, name: &str, trace: &str) {
+            self.requests(name, trace, false);
+        }
+
+        fn retries(&mut self, name: &str, trace: &str) {
+            self.requests(name, trace, true);
+        }
+
+        fn requests(&mut self, name: &str, trace: &str, is_retry: bool) {
             let actor = Actor { name: name.to_owned(), trace: Some(trace.to_owned()) };
-            self.tracker.attribute_to(&Self::id(), actor, self.now());
+            self.tracker.attribute_to(&Self::id(), actor, is_retry, self.now());
         }
 
         /// The process restarts, and reads the log again.
@@ -460,9 +476,11 @@ mod tests {
     fn a_retry_belongs_to_the_caller_who_asked_for_it() {
         let mut world = World::new();
         assert_eq!(world.turn("a", None), (None, None));
-        world.asks("boss", "t1");
+        world.retries("boss", "t1");
+        world.asks("phone", "t2"); // its prompt comes later, and stays queued
         world.clear();
         assert_eq!(world.turn("a", None), caller("boss", "t1"), "a local user sent the prompt");
+        assert_eq!(world.turn("c", Some("phone")), caller("phone", "t2"));
         assert_eq!(world.turn("b", None), (None, None), "the caller asked for one turn only");
     }
 
@@ -485,7 +503,7 @@ mod tests {
         world.clear();
         world.turn("a", Some("laptop"));
         world.restart();
-        world.asks("laptop", "t2");
+        world.retries("laptop", "t2");
         world.learn();
         world.clear();
         assert_eq!(world.turn("a", Some("laptop")), caller("laptop", "t2"));
@@ -504,5 +522,16 @@ mod tests {
             caller("phone", "t2"),
             "two prompts wait, each with a trace"
         );
+    }
+
+    #[test]
+    fn the_same_prompt_in_a_new_chat_belongs_to_its_sender() {
+        let mut world = World::new();
+        world.asks("laptop", "t1");
+        world.turn("a", Some("laptop"));
+        world.clear();
+        world.asks("laptop", "t2");
+        world.asks("phone", "t3");
+        assert_eq!(world.turn("a", Some("laptop")), caller("laptop", "t2"));
     }
 }

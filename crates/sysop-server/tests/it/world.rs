@@ -295,7 +295,7 @@ impl SessionBackend for ScriptedBackend {
         Ok(Rule { origin: "rules.toml:1".to_owned(), ..rule })
     }
 
-    fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>) {}
+    fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>, _: bool) {}
 
     async fn audit_refusal(&self, _: &SessionId, who: &str, _: &str) {
         self.machine.refused.lock().push(who.to_owned());

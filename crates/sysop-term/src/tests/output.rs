@@ -4,12 +4,12 @@ use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::{Color, Modifier, Style};
 
-use sysop_core::outcome::{HostOutcome, Status};
+use sysop_core::outcome::{HostOutcome, Outcome, Status, WAITS_FOR_ANSWER};
 use sysop_core::text::split_styles;
 
 use super::{DARK, NASTY, any_text, buffer, intruder};
 use crate::ansi::{LINE_CHARS_MAX, lines, styled_lines};
-use crate::output::{lines_told_by_hosts, newest_rows};
+use crate::output::{lines_told_by_hosts, newest_rows, shown_text};
 use crate::theme::{Theme, ThemeName};
 
 fn check(text: &str, expected: Expect) {
@@ -172,4 +172,14 @@ fn a_host_cannot_have_its_output_left_out() {
     assert_eq!(told(&format!("{section}\nrm -rf /srv\n")), [0; 0], "more than the reason");
     assert_eq!(told("== a: not run ==\nb: up"), [0; 0], "another text");
     assert_eq!(told(&format!("{section}\n== b: exit code 0 ==\na: no route\nup")), [0, 1]);
+}
+
+#[test]
+fn the_reason_for_the_lack_of_an_undo_stays_after_the_note_about_a_program() {
+    let shown = |notes: &str| {
+        let output = format!("Name?\n[{WAITS_FOR_ANSWER}]{notes}");
+        shown_text(&Outcome::new(Status::Unknown, output)).to_owned()
+    };
+    assert_eq!(shown(""), "Name?");
+    assert!(shown("\n[no undo: timed out after 15 s]").ends_with("[no undo: timed out after 15 s]"));
 }

@@ -439,8 +439,9 @@ impl SessionBackend for LocalSessions {
         Ok(rule)
     }
 
-    fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>) {
-        self.store.attribute_to(id, Actor { name: who.to_owned(), trace: trace.map(str::to_owned) });
+    fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>, is_retry: bool) {
+        let actor = Actor { name: who.to_owned(), trace: trace.map(str::to_owned) };
+        self.store.attribute_to(id, actor, is_retry);
     }
 
     async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {

@@ -323,6 +323,14 @@ fn an_undo_of_the_last_file_change_leaves_out_the_calls_that_made_it() {
     let draft_of = |undo| draft(&record(&[calls.as_slice(), &[undo]].concat()), &options());
     let draft = draft_of(last);
     assert_eq!(commands(draft.routine.clone()), ["write 2 bytes to a", "touch c"]);
+    let twice = [
+        edit("a"),
+        bash("rm a", 0),
+        edit("a"),
+        ("undo", json!({ "changes": [change("a")] }), Outcome::ok("")),
+    ];
+    let draft = self::draft(&record(&twice), &options());
+    assert_eq!(commands(draft.routine), ["write 2 bytes to a", "rm a"], "only the last of equal changes");
     let draft = draft_of(("undo", json!({}), Outcome::ok("")));
     assert_eq!(draft.routine.steps.len(), 4, "it is unknown which call was undone");
     assert!(

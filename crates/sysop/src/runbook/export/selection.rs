@@ -347,13 +347,18 @@ fn undo_targets(undo: &RecordedCall, earlier: &[RecordedCall]) -> Vec<usize> {
         return target.map(|call| call.number).into_iter().collect();
     }
     let files = undo.call.arguments.to_value().get("changes").cloned().unwrap_or_default();
-    let files: Vec<FileChange> = serde_json::from_value(files).unwrap_or_default();
-    let is_target = |call: &&RecordedCall| {
-        let changes = call.outcome.iter().flat_map(|outcome| &outcome.changes);
-        let mut changes = changes.peekable();
-        changes.peek().is_some() && changes.all(|change| files.contains(change))
-    };
-    earlier.iter().filter(is_target).map(|call| call.number).collect()
+    let mut files: Vec<FileChange> = serde_json::from_value(files).unwrap_or_default();
+    let mut targets = Vec::new();
+    // The newest first: an earlier call may have made the same change.
+    for call in earlier.iter().rev() {
+        let changes: Vec<&FileChange> = call.outcome.iter().flat_map(|outcome| &outcome.changes).collect();
+        if !changes.is_empty() && changes.iter().all(|change| files.contains(change)) {
+            files.retain(|file| !changes.contains(&file));
+            targets.push(call.number);
+        }
+    }
+    targets.reverse();
+    targets
 }
 
 /// Returns a call's number and the beginning of its text.
