@@ -1,5 +1,7 @@
-# Homebrew formula. Untested: nobody has built sysop on macOS yet. `cargo xtask dist` makes the source archive, which
-# contains the built page and guide, and writes its sum.
+# Homebrew formula. Not for production: sysop type-checks for macOS with `cargo xtask check-macos` (not part of the tests),
+# and was never linked, run or tested there, nor was this formula. Among the known gaps: there is no sandbox, `ps -E` shows
+# sysop's environment, and a stopped command can leave processes; docs/guide/install.md lists all. `cargo xtask dist` makes
+# the source archive, which contains the built page and guide, and writes its sum.
 class Sysop < Formula
   desc "AI operator for your terminal and your servers"
   homepage "https://github.com/sysop/sysop"

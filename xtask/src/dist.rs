@@ -25,7 +25,7 @@ const OLDEST: GlibcVersion = GlibcVersion(2, 29);
 /// Oldest supported C library for the window program: every system with webkit2gtk-4.1 has at least this one.
 const GLIBC_MIN_DESKTOP: GlibcVersion = GlibcVersion(2, 35);
 /// Tools for building against an old C library, from PyPI.
-const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.13.0.post1"];
+pub(crate) const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.13.0.post1"];
 /// Other build tools, and their Debian packages.
 const REQUIRED_TOOLS: [(&str, &str); 6] = [
     ("dpkg-deb", "dpkg"),

@@ -10,6 +10,7 @@ mod demo;
 mod dist;
 mod docs;
 mod eval;
+mod macos;
 mod pictures;
 mod prices;
 mod setup;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "dist" => dist::run(&rest),
         "eval" => eval::run(&rest),
+        "check-macos" => macos::run(),
         "layout" => bench::layout::run(&rest),
         "docs" => docs::run(&rest),
         "pictures" => pictures::run(&rest),

@@ -43,7 +43,7 @@ pub(crate) enum Checked {
     Help,
 }
 
-pub(crate) const TASKS: [Task; 12] = [
+pub(crate) const TASKS: [Task; 13] = [
     Task {
         name: "demo",
         summary: "Build sysop and run a real task on this machine, without a key",
@@ -160,6 +160,14 @@ pub(crate) const TASKS: [Task; 12] = [
         more: "",
     },
     Task {
+        name: "check-macos",
+        summary: "Type-check sysop for macOS",
+        arguments: "",
+        flags: &[],
+        words_max: 0,
+        more: "",
+    },
+    Task {
         name: "setup",
         summary: "Install the Debian packages that the tests need",
         arguments: "",
@@ -173,7 +181,7 @@ pub(crate) const TASKS: [Task; 12] = [
 pub(crate) fn overview() -> String {
     let mut help = "Usage: cargo xtask TASK [ARGUMENTS]\n\n".to_owned();
     for Task { name, summary, .. } in &TASKS {
-        let _ = writeln!(help, "  {name:9} {summary}");
+        let _ = writeln!(help, "  {name:11} {summary}");
     }
     help + "\n`cargo xtask TASK --help` lists the arguments of a task."
 }

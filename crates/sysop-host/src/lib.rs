@@ -7,9 +7,6 @@
 //! The kernel confines file tools to the root. Commands are not confined to it: they run with all privileges
 //! of their user, except inside a fence (`sandbox`).
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("sysop-host supports Linux only: sessions, process trees and waiting use Linux system calls");
-
 mod askpass;
 mod environment;
 mod fleet;
@@ -22,6 +19,7 @@ mod outcome_builder;
 mod output;
 mod path;
 mod pipe;
+pub mod platform;
 mod probe;
 mod sandbox;
 mod settings;

@@ -36,21 +36,17 @@
 //!   built before the thread starts.
 
 mod hint;
-mod rules;
-mod syscalls;
+mod request;
 
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::path::Path;
 use std::sync::OnceLock;
 
-use landlock::{LandlockStatus, RestrictionStatus, RulesetCreated, RulesetStatus};
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
-use seccompiler::{BpfProgram, apply_filter};
 use sysop_core::policy::Fence;
 use tempfile::TempDir;
 
 pub(crate) use self::hint::{Escape, hint};
+pub(crate) use self::request::{FenceRequest, OpenRoot, TEMPORARY_FOLDERS, has_network};
+use crate::platform::{KernelFence, NO_SANDBOX, SANDBOX_REMEDY};
 
 /// Oldest Landlock ABI that fences use. With an older one, files could not be renamed into another directory.
 const ABI_MIN: u32 = 2;
@@ -74,13 +70,7 @@ impl SandboxSupport {
             let request = FenceRequest { fence: &Fence::ReadOnly { network: false }, root: None, tty: None };
             let prepared = PreparedFence::build(&request, None);
             let entered = prepared.and_then(|fence| on_thread(move || fence.enter()));
-            match entered.map(|status| status.landlock) {
-                Ok(LandlockStatus::Available { effective_abi, kernel_abi }) => {
-                    let known = effective_abi as u32;
-                    Self { abi: kernel_abi.and_then(|abi| abi.try_into().ok()).unwrap_or(known) }
-                }
-                Ok(LandlockStatus::NotEnabled | LandlockStatus::NotImplemented) | Err(_) => Self::NONE,
-            }
+            Self { abi: entered.unwrap_or(0) }
         })
     }
 
@@ -93,12 +83,17 @@ impl SandboxSupport {
     pub fn summary(self) -> String {
         if !self.is_usable() {
             return match self.abi {
-                0 => "not enforced: Landlock or seccomp is unavailable on this kernel".to_owned(),
+                0 => format!("not enforced: {NO_SANDBOX}"),
                 abi => format!("not enforced: Landlock ABI {abi} is too old; ABI {ABI_MIN} is required"),
             };
         }
         let signals = if self.abi >= 6 { ", signals" } else { "" };
         format!("Landlock ABI {} and seccomp: files, TCP, UDP{signals}", self.abi)
+    }
+
+    /// Says what to do if commands cannot be fenced.
+    pub fn remedy() -> &'static str {
+        SANDBOX_REMEDY
     }
 
     /// Lists the effects that fences do not prevent on this kernel.
@@ -120,26 +115,9 @@ impl SandboxSupport {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FenceRequest<'a> {
-    pub(crate) fence: &'a Fence,
-    pub(crate) root: Option<OpenRoot<'a>>,
-    /// Terminal in which the program runs.
-    pub(crate) tty: Option<&'a Path>,
-}
-
-/// Root as it was opened at the start of the session. Its path could lead elsewhere by now.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OpenRoot<'a> {
-    pub(crate) folder: BorrowedFd<'a>,
-    pub(crate) path: &'a Path,
-}
-
 /// Fence that has been built but not yet entered.
 pub(crate) struct PreparedFence {
-    ruleset: RulesetCreated,
-    filter: &'static BpfProgram,
-    capabilities: CapabilitySet,
+    kernel: KernelFence,
     temporary: Option<TempDir>,
 }
 
@@ -165,11 +143,8 @@ impl PreparedFence {
     }
 
     fn build(request: &FenceRequest<'_>, temporary: Option<TempDir>) -> io::Result<Self> {
-        let ruleset = rules::ruleset(request, temporary.as_ref().map(TempDir::path))
-            .map_err(|error| io::Error::other(format!("cannot set up the sandbox: {error}")))?;
-        let filter = syscalls::filter(request.fence)
-            .map_err(|error| io::Error::other(format!("cannot set up the sandbox: {error}")))?;
-        Ok(Self { ruleset, filter, capabilities: kept_capabilities(request.fence), temporary })
+        let kernel = KernelFence::build(request, temporary.as_ref().map(TempDir::path))?;
+        Ok(Self { kernel, temporary })
     }
 
     /// Takes ownership of the temporary directory, which is removed when the result is dropped.
@@ -185,20 +160,9 @@ impl PreparedFence {
         })
     }
 
-    /// Restricts the calling thread for the rest of its life.
-    fn enter(self) -> io::Result<RestrictionStatus> {
-        let held = capabilities(None)?;
-        if !self.capabilities.contains(held.permitted) {
-            let kept = held.permitted & self.capabilities;
-            let none = CapabilitySet::empty();
-            set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })?;
-        }
-        let status = self.ruleset.restrict_self().map_err(io::Error::other)?;
-        if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
-            return Err(io::Error::other("the kernel does not enforce the sandbox"));
-        }
-        apply_filter(self.filter).map_err(io::Error::other)?;
-        Ok(status)
+    /// Restricts the calling thread for the rest of its life. Returns the Landlock ABI, or 0 if there is none.
+    fn enter(self) -> io::Result<u32> {
+        self.kernel.enter()
     }
 }
 
@@ -209,25 +173,4 @@ fn on_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<
         let thread = thread.spawn_scoped(scope, act)?;
         thread.join().unwrap_or_else(|_| Err(io::Error::other("the sandbox thread panicked")))
     })
-}
-
-/// Returns the capabilities that are needed for the files that a fence allows. With any other capability, root could
-/// change more of the machine than its files.
-fn kept_capabilities(fence: &Fence) -> CapabilitySet {
-    let reads = CapabilitySet::DAC_READ_SEARCH | CapabilitySet::SYS_PTRACE | CapabilitySet::SYSLOG;
-    let connects = CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE;
-    let writes = CapabilitySet::CHOWN
-        | CapabilitySet::DAC_OVERRIDE
-        | CapabilitySet::FOWNER
-        | CapabilitySet::FSETID
-        | CapabilitySet::KILL
-        | CapabilitySet::SETGID
-        | CapabilitySet::SETUID;
-    match fence {
-        Fence::Off => CapabilitySet::all(),
-        Fence::ReadOnly { network: false } => reads,
-        Fence::ReadOnly { network: true } => reads | connects,
-        Fence::Workspace { network: false, .. } => reads | writes,
-        Fence::Workspace { network: true, .. } => reads | writes | connects,
-    }
 }

@@ -3,8 +3,11 @@
 //! Because of the new session, `sudo`, `ssh` and similar programs report a missing terminal instead of prompting on
 //! sysop's terminal, and all processes that a command starts can be found. `std` can create a session only in a hook
 //! between `fork` and `exec`, and `fork` copies the page tables of the whole process. With 300 MB in use, this takes 10
-//! ms, while `posix_spawn` takes 0.1 ms. All unsafe code in the crate is in this module.
-#![expect(unsafe_code, reason = "no safe API offers POSIX_SPAWN_SETSID or waits for our own descriptors")]
+//! ms, while `posix_spawn` takes 0.1 ms. Unsafe code in the crate is in this module and in `platform`.
+#![expect(
+    unsafe_code,
+    reason = "no safe API offers a new session in posix_spawn or waits for our own descriptors"
+)]
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -12,9 +15,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use crate::platform::{SPAWN_SESSION, exit_descriptor};
 
 /// Signals that are reset to their default action in the program, even if this process ignores or handles them.
 const DEFAULT_SIGNALS: [libc::c_int; 9] = [
@@ -94,8 +99,8 @@ pub(crate) fn spawn(start: &SpawnSpec<'_>) -> io::Result<Pid> {
 }
 
 /// Opens a descriptor that becomes readable when the process exits. Fails before Linux 5.3.
-pub(crate) fn open_pidfd(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
-    let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
+pub(crate) fn watch_exit(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
+    let descriptor = exit_descriptor(pid)?;
     // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after
     // deregistering it from the reactor.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
@@ -152,7 +157,7 @@ impl SpawnAttributes {
             checked(libc::posix_spawnattr_init(raw.as_mut_ptr()))?;
             Self(raw.assume_init())
         };
-        let flags = libc::POSIX_SPAWN_SETSID
+        let flags = SPAWN_SESSION
             | libc::c_short::try_from(libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK)
                 .expect("the flags fit in a c_short");
         let mut none = MaybeUninit::uninit();

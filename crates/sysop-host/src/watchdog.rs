@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use crate::pipe::blocking_pipe;
 use crate::spawn::{SpawnSpec, spawn};
 
 /// Script that reads `add GROUP` and `del GROUP`, and kills the remaining groups at the end of its input. The form
@@ -88,13 +88,13 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         if let Some(Some(running)) = self.running.take() {
             drop(running.command_pipe);
-            std::thread::spawn(move || waitid(WaitId::Pid(running.pid), WaitIdOptions::EXITED));
+            std::thread::spawn(move || waitid(WaitId::Pid(running.pid), WaitIdOptions::EXITED).map(drop));
         }
     }
 }
 
 fn start(shell: &CStr) -> io::Result<WatchdogProcess> {
-    let (input, command_pipe) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (input, command_pipe) = blocking_pipe()?;
     fcntl_setfl(&command_pipe, OFlags::NONBLOCK)?;
     let nowhere = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     let arguments: [CString; 4] = [c"sh".into(), c"-c".into(), SCRIPT.into(), c"sysop-guard".into()];

@@ -1,14 +1,18 @@
-//! Starts a program that cannot outlive its parent, however the parent dies.
+//! Starts a program that is killed when its parent dies, however the parent dies.
 //!
-//! The kernel kills a process whose parent dies, but only if the process requests this, and `llama-server` does not. So
-//! the supervisor starts its own executable, which makes the request and then becomes the server.
+//! The kernel of Linux kills a process whose parent dies, but only if the process requests this, and `llama-server`
+//! does not. So the supervisor starts its own executable, which makes the request and then becomes the server. On a
+//! system without such a request, a child of the server looks once a second instead (`platform`). If that child is
+//! killed, or its shell can start no programs and gives up, the server outlives its parent.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
+
+use crate::platform;
 
 /// Variable with the parent's process id. Selects the launcher, and is removed before the program starts.
 const PARENT: &str = "SYSOP_LAUNCHER_PARENT";
@@ -19,9 +23,11 @@ const NOT_STARTED: u8 = 127;
 /// that fails, and `None` if this process is not a launcher. Must be called before any thread is started.
 pub fn run_as_launcher() -> Option<u8> {
     let parent = std::env::var(PARENT).ok()?;
+    let parent = parent.parse().ok().and_then(Pid::from_raw);
     let mut arguments = std::env::args_os().skip(1);
     let program = arguments.next()?;
-    if !follow(&parent) {
+    // If nothing would kill the program later, or the parent has already died, the program is not started.
+    if parent.is_none_or(|parent| platform::die_with(parent).is_err()) {
         return Some(NOT_STARTED);
     }
     let error = Command::new(&program).args(arguments).env_remove(PARENT).exec();
@@ -31,19 +37,6 @@ pub fn run_as_launcher() -> Option<u8> {
         eprintln!("cannot start {}: {error}", program.display());
     }
     Some(NOT_STARTED)
-}
-
-/// Asks the kernel to kill this process when its parent dies. Returns false if the parent has already died.
-#[cfg(target_os = "linux")]
-fn follow(parent: &str) -> bool {
-    let asked = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    let id = parent.parse().ok().and_then(Pid::from_raw);
-    asked.is_ok() && id.is_some() && rustix::process::getppid() == id
-}
-
-#[cfg(not(target_os = "linux"))]
-fn follow(_parent: &str) -> bool {
-    true
 }
 
 /// Returns the command that starts `program` through the launcher executable.

@@ -36,6 +36,7 @@ pub mod download;
 mod folder;
 mod launcher;
 mod machine;
+mod platform;
 mod server;
 mod supervisor;
 

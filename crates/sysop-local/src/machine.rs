@@ -1,9 +1,7 @@
 //! This machine's cores and free memory, and the server settings derived from them.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-
 use crate::catalog::ModelEntry;
+use crate::platform;
 
 /// Context windows, in tokens, that the server is started with, largest first.
 const CONTEXTS: [u32; 4] = [32_768, 16_384, 8_192, 4_096];
@@ -22,12 +20,8 @@ pub struct Machine {
 impl Machine {
     pub fn examine() -> Self {
         let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-        let physical = physical_cores(Path::new("/sys/devices/system/cpu")).unwrap_or(allowed);
-        let memory = std::fs::read_to_string("/proc/meminfo").ok();
-        Self {
-            memory_free: memory.and_then(|text| available_memory(&text)),
-            cores: allowed.min(physical).max(1),
-        }
+        let physical = platform::physical_cores().unwrap_or(allowed);
+        Self { memory_free: platform::available_memory(), cores: allowed.min(physical).max(1) }
     }
 }
 
@@ -47,25 +41,6 @@ pub fn context_for(model: &ModelEntry, machine: &Machine) -> u32 {
     largest.unwrap_or(CONTEXTS[CONTEXTS.len() - 1]).min(window)
 }
 
-/// Returns `MemAvailable` of `/proc/meminfo` in bytes.
-fn available_memory(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
-}
-
-/// Returns the number of physical cores, given the kernel's directory of processors. Hyperthreads of one core count
-/// once.
-fn physical_cores(folder: &Path) -> Option<usize> {
-    let mut cores = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).ok()?.flatten() {
-        let topology = entry.path().join("topology");
-        if let Ok(siblings) = std::fs::read_to_string(topology.join("thread_siblings_list")) {
-            cores.insert(siblings);
-        }
-    }
-    (!cores.is_empty()).then_some(cores.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,23 +56,5 @@ mod tests {
         let mut tiny = model.clone();
         tiny.context_window = Some(2_048);
         assert_eq!(context_for(&tiny, &Machine { memory_free: Some(8 << 30), cores: 2 }), 2_048);
-    }
-
-    #[test]
-    fn free_memory_is_parsed() {
-        assert_eq!(available_memory("MemTotal:  10 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
-        assert_eq!(available_memory("MemTotal:  10 kB\n"), None);
-    }
-
-    #[test]
-    fn two_hyperthreads_count_as_one_core() {
-        let folder = tempfile::tempdir().unwrap();
-        for (cpu, siblings) in [(0, "0,2"), (1, "1,3"), (2, "0,2"), (3, "1,3")] {
-            let topology = folder.path().join(format!("cpu{cpu}/topology"));
-            std::fs::create_dir_all(&topology).unwrap();
-            std::fs::write(topology.join("thread_siblings_list"), siblings).unwrap();
-        }
-        assert_eq!(physical_cores(folder.path()), Some(2));
-        assert_eq!(physical_cores(&folder.path().join("none")), None);
     }
 }

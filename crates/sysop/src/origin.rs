@@ -16,10 +16,9 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::io;
+
+use sysop_host::platform::{self, ProcessEntry};
 
 use crate::cli::{Command, ConfigCommand, GuardCommand, McpCommand, SessionsCommand};
 use crate::exit::CommandError;
@@ -30,10 +29,8 @@ const NAME: &str = "sysop";
 /// Process name of `sysop desktop`, which runs no commands but starts a server.
 const WINDOW: &str = "sysop-window";
 const ANCESTORS_MAX: usize = 256;
-/// Maximum length of a line in `/proc/PID/stat`: 52 numbers and a short name.
-const STAT_BYTES_MAX: usize = 2048;
 
-/// One process, from `/proc`.
+/// One process, as the kernel knows it.
 #[derive(Debug, Clone, Default)]
 struct ProcessInfo {
     parent: i32,
@@ -52,12 +49,12 @@ struct ProcessTable(BTreeMap<i32, ProcessInfo>);
 /// Sets this process's name, so that descendants recognize it as sysop whatever its executable is called.
 pub(crate) fn name_process() {
     // Without the name, sysop is still recognized by its executable.
-    let _ = rustix::thread::set_name(c"sysop");
+    let _ = platform::name_process(c"sysop");
 }
 
 /// Sets the name of a process that only shows a window.
 pub(crate) fn name_window() {
-    let _ = rustix::thread::set_name(c"sysop-window"); // best effort
+    let _ = platform::name_process(c"sysop-window"); // best effort
 }
 
 /// Refuses to run a protected subcommand under a tool call.
@@ -125,23 +122,24 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
     })
 }
 
-/// Returns true if this process was started by a command in a session.
+/// Returns true if the variables or the processes show that a command in a session started this process, or if reading
+/// the processes fails. Without `/proc`, Linux shows no processes, which is not an error.
 pub(crate) fn is_under_call() -> bool {
     let marked = std::env::vars_os().any(|(name, _)| is_call_variable(&name));
     if marked {
         return true;
     }
-    let lineage = ProcessTable::read_lineage(own_id());
+    let Ok(lineage) = platform::lineage(own_id(), ANCESTORS_MAX).map(ProcessTable::new) else { return true };
     if lineage.descends_from_session_leader(own_id()) {
         lineage.has_sysop_ancestor(own_id())
     } else {
-        ProcessTable::read().is_under_sysop(own_id())
+        ProcessTable::read().map_or(true, |table| table.is_under_sysop(own_id()))
     }
 }
 
 /// Returns true if this process's session was not started by a login, so possibly no user is present.
 pub(crate) fn is_unattended() -> bool {
-    ProcessTable::read().is_orphan(own_id())
+    ProcessTable::read().map_or(true, |table| table.is_orphan(own_id()))
 }
 
 fn is_call_variable(name: &OsStr) -> bool {
@@ -152,45 +150,24 @@ fn own_id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Value of `/proc/self/loginuid` in a process that was not started by a login.
-const NO_LOGIN: &str = "4294967295";
-
 /// Returns the name of the acting system user: the one who logged in, even if `sudo` or `su` has changed the
 /// user since then, or else the user that this process runs as. If the user has no name, returns the user id.
 ///
 /// The kernel keeps the login user, and only privileged processes can set it. Therefore, several people who
 /// share an account on a server remain distinguishable.
 pub(crate) fn user_name() -> String {
-    let login = fs::read_to_string("/proc/self/loginuid").unwrap_or_default();
-    let user = acting_user(login.trim(), rustix::process::geteuid().as_raw());
-    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == user && !name.is_empty()).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| format!("uid {user}"))
-}
-
-/// Returns the id of the login user, or of the effective user if there was no login.
-fn acting_user(login: &str, effective: u32) -> String {
-    let is_login = login != NO_LOGIN && login.parse::<u32>().is_ok();
-    if is_login { login.to_owned() } else { effective.to_string() }
+    let user = platform::login_user().unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    platform::account_name(user).unwrap_or_else(|| format!("uid {user}"))
 }
 
 impl ProcessTable {
-    /// Reads all processes.
-    fn read() -> Self {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        Self(ids.filter_map(|id| Some((id, ProcessInfo::read(id)?))).collect())
+    fn new(processes: impl IntoIterator<Item = (i32, ProcessEntry)>) -> Self {
+        Self(processes.into_iter().map(|(id, process)| (id, process.into())).collect())
     }
 
-    /// Reads a process and its ancestors.
-    fn read_lineage(id: i32) -> Self {
-        let with_id = |id: i32| Some((id, ProcessInfo::read(id)?));
-        let lineage = std::iter::successors(with_id(id), |(_, process)| with_id(process.parent));
-        Self(lineage.take(ANCESTORS_MAX).collect())
+    /// Reads all processes.
+    fn read() -> io::Result<Self> {
+        platform::processes().map(Self::new)
     }
 
     /// Returns the ancestors of a process with their ids, nearest first. The process itself is not included.
@@ -252,14 +229,14 @@ impl ProcessTable {
     }
 }
 
-impl ProcessInfo {
-    fn read(id: i32) -> Option<Self> {
-        // A single `read` is enough: the kernel returns the whole line.
-        let mut line = [0; STAT_BYTES_MAX];
-        let length = fs::File::open(format!("/proc/{id}/stat")).ok()?.read(&mut line).ok()?;
-        parse_stat(&String::from_utf8_lossy(&line[..length]))
+impl From<ProcessEntry> for ProcessInfo {
+    fn from(process: ProcessEntry) -> Self {
+        let ProcessEntry { parent, session, terminal, name, .. } = process;
+        Self { parent, session, terminal, name, is_sysop: OnceCell::new() }
     }
+}
 
+impl ProcessInfo {
     fn is_sysop(&self, id: i32) -> bool {
         *self.is_sysop.get_or_init(|| self.name != WINDOW && runs_sysop(id, &self.name))
     }
@@ -268,25 +245,12 @@ impl ProcessInfo {
 /// Returns true if a process runs this executable or a file named `sysop`. If its executable cannot be
 /// determined, the process name `name` is compared instead.
 fn runs_sysop(id: i32, name: &str) -> bool {
-    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-    let file = Path::new("/proc").join(id.to_string()).join("exe");
     // The executable of another sysop of the same user cannot be determined, because its memory is protected.
-    let Ok(target) = fs::read_link(&file) else { return name == NAME };
-    let identity_of_file = identity(&file);
-    let target_name = target.file_name().unwrap_or_default().to_string_lossy();
-    target_name.trim_end_matches(" (deleted)") == NAME
-        || identity_of_file.is_some() && identity_of_file == identity(Path::new("/proc/self/exe"))
-}
-
-/// Parses a line of `/proc/PID/stat`: `id (name) state parent group session terminal …`. A name may contain parentheses.
-fn parse_stat(line: &str) -> Option<ProcessInfo> {
-    let (start, rest) = line.rsplit_once(')')?;
-    let (_, name) = start.split_once('(')?;
-    let mut fields = rest.split_whitespace().skip(1);
-    let parent = fields.next()?.parse().ok()?;
-    let session = fields.nth(1)?.parse().ok()?;
-    let terminal = fields.next()?.parse().ok()?;
-    Some(ProcessInfo { parent, session, terminal, name: name.to_owned(), is_sysop: OnceCell::new() })
+    let Some(file) = platform::executable(id) else { return name == NAME };
+    let file_name = file.file_name().unwrap_or_default().to_string_lossy();
+    let identity = platform::executable_identity(id);
+    file_name.trim_end_matches(" (deleted)") == NAME
+        || identity.is_some() && identity == platform::own_executable_identity()
 }
 
 #[cfg(test)]
@@ -299,17 +263,8 @@ mod tests {
     use proptest::prelude::{any, proptest};
     use proptest::sample::select;
 
-    use super::{ProcessInfo, ProcessTable, acting_user, is_call_variable, parse_stat, protected_name};
+    use super::{ProcessInfo, ProcessTable, is_call_variable, protected_name};
     use crate::cli;
-
-    #[test]
-    fn the_user_of_the_login_acts_whatever_the_effective_user_is() {
-        assert_eq!(acting_user("1000", 0), "1000", "after sudo");
-        assert_eq!(acting_user("1000", 990), "1000", "as the user of a service");
-        assert_eq!(acting_user("4294967295", 990), "990", "a service itself");
-        assert_eq!(acting_user("", 0), "0", "a kernel without audit");
-        assert_eq!(acting_user("x", 0), "0");
-    }
 
     /// Builds a table from lines of `id parent session terminal name`; a process named `sysop` is a sysop.
     fn table(text: &str) -> ProcessTable {
@@ -469,14 +424,6 @@ mod tests {
         {
             assert_eq!(table.is_orphan(id), orphan, "{id}");
         }
-    }
-
-    #[test]
-    fn process_names_with_parentheses_are_parsed() {
-        let process = parse_stat("7 (a) 1 (sysop) S 12 7 9 34817 7 4194304").unwrap();
-        assert_eq!((process.parent, process.session, process.terminal), (12, 9, 34817));
-        assert_eq!(process.name, "a) 1 (sysop");
-        assert!(parse_stat("7 sysop S 12").is_none());
     }
 
     #[test]

@@ -9,23 +9,23 @@
 
 use std::ffi::{CStr, c_char};
 
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use sysop_host::platform;
 
 unsafe extern "C" {
     /// Variables of this process, as used by the C library: NUL-terminated strings, then a null pointer.
     static environ: *const *mut c_char;
 }
 
-/// Denies the user's other programs access to this process's memory. Also disables core dumps.
+/// Denies the user's other programs access to this process's memory.
 pub(crate) fn close_memory() {
     // If the kernel refuses, nothing changes.
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = platform::hide_memory();
 }
 
 /// Overwrites the values of these variables with zeros. From then on, they are empty, also for child
 /// processes. Does nothing if the process has a second thread.
 pub(crate) fn wipe_variables(names: &[String]) {
-    if !is_single_threaded() {
+    if !platform::is_single_threaded() {
         return;
     }
     // SAFETY: this is the only thread, and nothing else in this loop reads or changes the variables. `environ`
@@ -45,8 +45,4 @@ pub(crate) fn wipe_variables(names: &[String]) {
             entry = entry.add(1);
         }
     }
-}
-
-fn is_single_threaded() -> bool {
-    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }

@@ -4,6 +4,7 @@ mod circles;
 mod dependencies;
 mod links;
 mod names;
+mod platforms;
 mod properties;
 mod purity;
 mod tidy;

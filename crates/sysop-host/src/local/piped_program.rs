@@ -13,7 +13,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::pipe::{PipeFlags, pipe_with};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::{Instant, sleep, timeout};
@@ -21,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::process::{ChildProcess, KILL_WAIT_MAX, STOP_POLL_INTERVAL, run_blocking};
 use crate::environment::is_executable;
 use crate::machine::ExitReason;
-use crate::pipe::default_pipe;
+use crate::pipe::{blocking_pipe, default_pipe};
 use crate::spawn::{SpawnSpec, spawn};
 use crate::watchdog::{Watchdog, WatchedGroup};
 
@@ -72,7 +71,7 @@ impl PipedProgram {
         let folder = CString::new(command.folder.as_os_str().as_bytes()).map_err(zero_byte)?;
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
         let marked = argument(&format!("{mark}=1"))?;
-        let (input, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (input, write) = blocking_pipe()?;
         fcntl_setfl(&write, OFlags::NONBLOCK)?;
         let (stdout, output) = default_pipe()?;
         let (stderr, errors) = default_pipe()?;

@@ -23,7 +23,7 @@ use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
 use crate::pipe::{default_pipe, discard_output, grow, read};
 use crate::sandbox::PreparedFence;
-use crate::spawn::{SpawnSpec, open_pidfd, spawn};
+use crate::spawn::{SpawnSpec, spawn, watch_exit};
 use crate::watchdog::{Watchdog, WatchedGroup};
 
 /// Time after which the watchdog covers a program; for a shorter one, it would cost more than the program.
@@ -234,8 +234,8 @@ impl RunningProcess<'_> {
     }
 }
 
-/// Runs `look`, which reads `/proc`, on a blocking thread, because reading about a process that hangs in the kernel can
-/// block. Returns the default value if this takes too long.
+/// Runs `look`, which reads all processes, on a blocking thread, because reading about a process that hangs in the kernel
+/// can block. Returns the default value if this takes too long.
 pub(super) async fn run_blocking<T: Default + Send + 'static>(
     tree: ProcessTree,
     look: impl FnOnce(&ProcessTree) -> T + Send + 'static,
@@ -264,7 +264,7 @@ enum ExitWaiter {
 
 impl ChildProcess {
     pub(super) fn new(pid: Pid, mark: String) -> Self {
-        let waiter = match open_pidfd(pid) {
+        let waiter = match watch_exit(pid) {
             Ok(descriptor) => ExitWaiter::Descriptor(descriptor),
             Err(_) => ExitWaiter::on_thread(pid),
         };
@@ -316,7 +316,7 @@ impl Drop for ChildProcess {
         }
         self.tree.kill();
         let pid = self.pid;
-        std::thread::spawn(move || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED));
+        std::thread::spawn(move || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED).map(drop));
     }
 }
 

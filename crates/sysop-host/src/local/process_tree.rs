@@ -5,9 +5,11 @@
 //! also clears its environment escapes; only a namespace or a cgroup would hold it.
 
 use std::collections::HashMap;
-use std::fs;
+use std::io;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::platform::{ProcessEntry, ProcessState, has_variable, processes};
 
 /// Maximum number of kill passes. Each further pass catches processes that were started during the previous one.
 const KILL_ROUNDS_MAX: usize = 16;
@@ -19,12 +21,6 @@ pub(super) struct ProcessTree {
     mark: String,
 }
 
-struct ProcessEntry {
-    parent: i32,
-    session: i32,
-    zombie: bool,
-}
-
 impl ProcessTree {
     /// Creates the tree of a command that leads its own session and has the variable `mark` in its environment.
     pub(super) fn new(leader: Pid, mark: String) -> Self {
@@ -33,35 +29,40 @@ impl ProcessTree {
 
     /// Sends SIGTERM to all processes.
     pub(super) fn terminate(&self) {
-        self.signal(Signal::TERM);
+        self.signal(Signal::TERM, processes);
     }
 
-    /// Sends SIGKILL to all processes. Reads all of `/proc`, which takes a few milliseconds.
+    /// Sends SIGKILL to all processes. Reads all processes, which takes a few milliseconds.
     pub(super) fn kill(&self) {
+        self.kill_found(processes);
+    }
+
+    fn kill_found(&self, read: impl Fn() -> io::Result<HashMap<i32, ProcessEntry>>) {
         for _ in 0..KILL_ROUNDS_MAX {
-            if self.signal(Signal::KILL) == 0 {
+            if !self.signal(Signal::KILL, &read) {
                 return;
             }
         }
     }
 
-    /// Returns true if at least one process is alive.
+    /// Returns true if at least one process is alive, or if reading the processes fails.
     pub(super) fn is_alive(&self) -> bool {
-        !self.members().is_empty()
+        processes().map_or(true, |processes| !self.members(&processes).is_empty())
     }
 
-    fn signal(&self, signal: Signal) -> usize {
+    /// Returns true if a process was alive, or if reading the processes fails. Then only the group gets the signal.
+    fn signal(&self, signal: Signal, read: impl Fn() -> io::Result<HashMap<i32, ProcessEntry>>) -> bool {
         // Errors are ignored: the process is gone or belongs to another user.
         let _ = kill_process_group(self.leader, signal);
-        let members = self.members();
+        let Ok(processes) = read() else { return true };
+        let members = self.members(&processes);
         for member in &members {
             let _ = kill_process(*member, signal);
         }
-        members.len()
+        !members.is_empty()
     }
 
-    fn members(&self) -> Vec<Pid> {
-        let processes = processes();
+    fn members(&self, processes: &HashMap<i32, ProcessEntry>) -> Vec<Pid> {
         let leader = self.leader.as_raw_nonzero().get();
         let belongs = |pid: i32| {
             let mut at = pid;
@@ -78,46 +79,31 @@ impl ProcessTree {
         };
         processes
             .iter()
-            .filter(|(pid, process)| !process.zombie && (belongs(**pid) || self.is_marked(**pid)))
+            .filter(|(_, process)| process.state != ProcessState::Ended)
+            .filter(|(pid, _)| belongs(**pid) || has_variable(**pid, &self.mark))
             .filter_map(|(pid, _)| Pid::from_raw(*pid))
             .collect()
     }
-
-    fn is_marked(&self, pid: i32) -> bool {
-        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
-        environment
-            .split(|byte| *byte == 0)
-            .any(|entry| entry.strip_prefix(self.mark.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
-    }
-}
-
-fn processes() -> HashMap<i32, ProcessEntry> {
-    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter_map(|pid| Some((pid, parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
-        .collect()
-}
-
-/// Parses a line of `/proc/PID/stat` (proc(5)). The process name may contain any character, so it ends at the last `)`.
-fn parse(stat: &str) -> Option<ProcessEntry> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?;
-    let parent = fields.next()?.parse().ok()?;
-    let session = fields.nth(1)?.parse().ok()?;
-    Some(ProcessEntry { parent, session, zombie: matches!(state, "Z" | "X") })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use std::cell::Cell;
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+    use std::process::{Command, Stdio};
+
+    use super::*;
 
     #[test]
-    fn process_names_with_brackets_and_spaces_are_parsed() {
-        let process = parse("7 (a) R 1 (b) S 5 6 4 0 -1").expect("a line of stat");
-        assert_eq!((process.parent, process.session, process.zombie), (5, 4, false));
-        assert!(parse("7 (a) Z 5 6 4 0").expect("a line of stat").zombie);
-        assert!(parse("").is_none());
+    fn killing_goes_on_while_the_processes_cannot_be_read() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().unwrap();
+        let tree = ProcessTree::new(Pid::from_child(&child), "SYSOP_CALL_TEST".to_owned());
+        let reads = Cell::new(0);
+        tree.kill_found(|| {
+            reads.set(reads.get() + 1);
+            if reads.get() < 3 { Err(io::Error::other("no ps")) } else { Ok(HashMap::new()) }
+        });
+        assert_eq!(reads.get(), 3);
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sysop_core::policy::Fence;
 
-use super::rules::{TEMPORARY_FOLDERS, has_network};
+use super::request::{TEMPORARY_FOLDERS, has_network};
 
 /// Messages that programs print if the sandbox stops them. The messages also have other causes.
 const SYMPTOMS: [&str; 6] = [

@@ -9,7 +9,9 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{SocketAddrUnix, connect};
+
+use crate::platform::local_socket;
 
 /// Bytes of the longest socket path that every system accepts, with the NUL byte. macOS has the lowest limit.
 const SOCKET_BYTES_MAX: usize = 104;
@@ -97,8 +99,7 @@ fn sweep(folder: &Path) {
 
 fn is_left_alone(socket: &Path) -> bool {
     let Ok(address) = SocketAddrUnix::new(socket) else { return false };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let Ok(own) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
+    let Ok(own) = local_socket() else { return false };
     matches!(connect(&own, &address), Err(Errno::CONNREFUSED))
 }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::net::{TcpListener, TcpStream};
@@ -24,7 +23,7 @@ use super::error::{SshError, last_line};
 use super::mux::{MuxChannel, MuxError, open_forward};
 use super::relay::RelayProgram;
 use super::session::SILENT;
-use crate::pipe::sized_pipe;
+use crate::pipe::{blocking_pipe, sized_pipe};
 
 /// Maximum concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -187,7 +186,7 @@ fn refused(inner: &ConnectionInner, to: &ForwardTarget, why: String) -> SshError
 
 /// Creates a pipe that this process writes to. Returns the read end and the write end.
 fn writing() -> io::Result<(OwnedFd, Sender)> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (read, write) = blocking_pipe()?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;
     Ok((read, Sender::from_owned_fd_unchecked(write)?))
 }

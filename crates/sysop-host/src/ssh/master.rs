@@ -9,17 +9,16 @@ use std::pin::pin;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
-};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::sync::watch;
 use tokio::time::{interval, sleep, timeout};
 
 use super::error::SshError;
 use super::settings::{SshSettings, literal};
 use crate::environment::Environment;
-use crate::spawn::{SpawnSpec, open_pidfd, spawn};
+use crate::platform::{anonymous_file, exit_descriptor};
+use crate::spawn::{SpawnSpec, spawn, watch_exit};
 use crate::watchdog::Watchdog;
 
 /// Interval at which a new connection is checked until it is ready.
@@ -56,7 +55,7 @@ impl Master {
         line.push(literal(&socket));
         line.extend(settings.target());
         let here = |error: std::io::Error| SshError::here(&settings.destination, error);
-        let printed = memfd_create("ssh", MemfdFlags::CLOEXEC).map_err(|error| here(error.into()))?;
+        let printed = anonymous_file("ssh").map_err(here)?;
         let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let nothing = nothing.map_err(|error| here(error.into()))?;
         let pid = start(settings, line, [nothing.as_fd(), nothing.as_fd(), printed.as_fd()])?;
@@ -92,7 +91,7 @@ impl Master {
     pub(super) async fn end(&self) {
         // The process may already have exited.
         let _ = kill_process_group(self.pid, Signal::TERM);
-        let Ok(descriptor) = open_pidfd(self.pid) else { return };
+        let Ok(descriptor) = watch_exit(self.pid) else { return };
         if timeout(END_MAX, descriptor.readable()).await.is_err() {
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
@@ -100,7 +99,7 @@ impl Master {
 
     async fn ready(&self, settings: &SshSettings) -> Result<(), SshError> {
         let descriptor =
-            open_pidfd(self.pid).map_err(|error| SshError::here(&settings.destination, error))?;
+            watch_exit(self.pid).map_err(|error| SshError::here(&settings.destination, error))?;
         let mut look = interval(READY_POLL_INTERVAL);
         loop {
             tokio::select! {
@@ -213,14 +212,14 @@ pub(super) fn program(settings: &SshSettings, environment: &Environment) -> Resu
 /// Waits in a thread for a process that was asked to exit, and kills the process after a while.
 pub(super) fn reap(pid: Pid) {
     std::thread::spawn(move || {
-        if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) {
+        if let Ok(descriptor) = exit_descriptor(pid) {
             let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
             let patience = Timespec { tv_sec: END_MAX.as_secs().cast_signed(), tv_nsec: 0 };
             if !matches!(poll(&mut polled, Some(&patience)), Ok(1)) {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
         }
-        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED).map(drop)
     });
 }
 

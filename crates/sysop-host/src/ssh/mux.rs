@@ -8,9 +8,11 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
+
+use crate::platform::SEND_FLAGS;
 
 const VERSION: u32 = 4;
 const HELLO: u32 = 0x0000_0001;
@@ -112,7 +114,7 @@ async fn send_descriptor(stream: &UnixStream, end: BorrowedFd<'_>) -> io::Result
             let ends = [end];
             let fits = carried.push(SendAncillaryMessage::ScmRights(&ends));
             debug_assert!(fits, "the buffer has space for one descriptor");
-            let sent = sendmsg(stream.as_fd(), &[IoSlice::new(&[0])], &mut carried, SendFlags::NOSIGNAL)?;
+            let sent = sendmsg(stream.as_fd(), &[IoSlice::new(&[0])], &mut carried, SEND_FLAGS)?;
             if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
         })
         .await

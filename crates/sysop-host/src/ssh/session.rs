@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::tcp::OwnedReadHalf;
@@ -24,7 +23,7 @@ use super::mux::{MuxChannel, MuxError, open_session};
 use super::running_script::RunError;
 use super::script::EncodedScript;
 use super::settings::SshSettings;
-use crate::pipe::sized_pipe;
+use crate::pipe::{blocking_pipe, sized_pipe};
 
 /// Timeout of a session request. It is needed because the network may fail silently.
 const OPEN_MAX: Duration = Duration::from_secs(15);
@@ -260,7 +259,7 @@ impl PipeEnds {
 /// Returns the read end of a pipe that carries the input to the remote side, and, if not all input is in the pipe yet,
 /// a task that writes the rest.
 fn input(bytes: Vec<u8>, stream: Option<OwnedReadHalf>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (read, write) = blocking_pipe()?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;
     let is_written = bytes.len() <= PIPE_BYTES / 2 && rustix::io::write(&write, &bytes)? == bytes.len();
     if is_written && stream.is_none() {

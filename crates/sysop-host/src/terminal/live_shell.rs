@@ -31,6 +31,7 @@ use super::recording::Recording;
 use super::state::{HiddenInput, ShellEnd, TerminalState};
 use crate::machine::{Echo, TerminalStart};
 use crate::output::redact::Secrets;
+use crate::platform::{ProcessEntry, ProcessState, children, process};
 use crate::sandbox::{FenceRequest, PreparedFence};
 use crate::spawn::with_default_signals;
 
@@ -276,7 +277,7 @@ impl LiveShell {
         if self.remote_host.is_some() {
             return None;
         }
-        ProcessStat::of(self.foreground()?.as_raw_nonzero().get()).map(|found| found.name)
+        process(self.foreground()?.as_raw_nonzero().get()).map(|found| found.name)
     }
 
     /// Returns true if the shell is in the foreground and waits for input: it sleeps, and none of its children is about
@@ -287,14 +288,12 @@ impl LiveShell {
             return Some(false);
         }
         let shell = self.pid?.as_raw_nonzero().get();
-        let Some(found) = ProcessStat::of(shell) else { return Some(true) };
-        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
-        let children = children.unwrap_or_default();
-        let mut children = children.split(' ').filter_map(|child| ProcessStat::of(child.parse().ok()?));
+        let Some(found) = process(shell) else { return Some(true) };
+        let sleeps = |process: &ProcessEntry| process.state == ProcessState::Sleeping;
         // A new child first has the shell's process group, then its own, and finally its own program.
         let begins =
-            |child: &ProcessStat| child.group == found.group || child.name == found.name && !child.sleeps;
-        Some(found.sleeps && !children.any(|child| begins(&child)))
+            |child: &ProcessEntry| child.group == found.group || child.name == found.name && !sleeps(child);
+        Some(sleeps(&found) && !children(shell).iter().any(begins))
     }
 
     pub(super) fn pid(&self) -> Option<Pid> {
@@ -415,27 +414,5 @@ async fn write_typed(
         if written.is_err() {
             return;
         }
-    }
-}
-
-/// Entry of a local process in `/proc`.
-pub(super) struct ProcessStat {
-    pub(super) name: String,
-    sleeps: bool,
-    pub(super) parent: i32,
-    pub(super) group: i32,
-}
-
-impl ProcessStat {
-    /// Returns `None` if the process or `/proc` does not exist.
-    pub(super) fn of(process: i32) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The name in parentheses may contain any character.
-        let (name, fields) = stat.rsplit_once(") ")?;
-        let mut fields = fields.split(' ');
-        let sleeps = fields.next()? == "S";
-        let parent = fields.next()?.parse().ok()?;
-        let group = fields.next()?.parse().ok()?;
-        Some(Self { name: name.split_once(" (")?.1.to_owned(), sleeps, parent, group })
     }
 }

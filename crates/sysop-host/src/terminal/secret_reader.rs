@@ -4,14 +4,13 @@
 //! in the terminal's foreground group are inspected, because only they can read the input. A program cannot fake the
 //! path of its executable, nor that the file belongs to root and is set-user-ID.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use sysop_core::text::neutralize_line;
 
 use super::SharedTerminal;
-use super::live_shell::{LiveShell, ProcessStat};
+use super::live_shell::LiveShell;
+use crate::platform::{self, ProcessEntry};
 
 /// Maximum characters of a command line shown to people.
 const COMMAND_CHARS_MAX: usize = 200;
@@ -130,44 +129,29 @@ fn other_names(processes: &[ReaderProcess], reader: &ReaderProcess) -> Vec<Strin
 
 /// Returns the processes in a group, sorted by process id.
 fn foreground_processes(group: i32) -> Vec<ReaderProcess> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-    let mut processes: Vec<ReaderProcess> = pids.filter_map(|pid| ReaderProcess::of(pid, group)).collect();
+    let all = platform::processes().unwrap_or_default().into_iter();
+    let members = all.filter(|(_, process)| process.group == group);
+    let mut processes: Vec<ReaderProcess> =
+        members.map(|(pid, process)| ReaderProcess::of(pid, process)).collect();
     processes.sort_by_key(|process| process.pid);
     processes
 }
 
 impl ReaderProcess {
-    /// Returns `None` if the process does not exist or is not in the group.
-    fn of(pid: i32, group: i32) -> Option<Self> {
-        let stat = ProcessStat::of(pid).filter(|stat| stat.group == group)?;
-        let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    fn of(pid: i32, process: ProcessEntry) -> Self {
+        let executable = platform::executable(pid);
         let name = executable.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
-        let name = name.map_or(stat.name, std::borrow::Cow::into_owned);
-        let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let command_line = String::from_utf8_lossy(&command_line).trim_end_matches('\0').replace('\0', " ");
-        Some(Self {
+        let name = name.map_or(process.name, std::borrow::Cow::into_owned);
+        let command_line = platform::arguments(pid).unwrap_or_default().join(" ");
+        Self {
             pid,
-            parent: stat.parent,
+            parent: process.parent,
             name,
             executable,
-            is_setuid_root: is_setuid_root(pid),
+            is_setuid_root: platform::is_setuid_root(pid),
             command_line: bounded(&command_line),
-        })
+        }
     }
-}
-
-/// Returns true if the process has root privileges because of its executable. The file is checked through the process,
-/// because its path may lead to another file.
-fn is_setuid_root(pid: i32) -> bool {
-    if let Ok(file) = fs::metadata(format!("/proc/{pid}/exe")) {
-        return file.uid() == 0 && file.mode() & 0o4000 != 0;
-    }
-    // The kernel hides the executable of a process with more privileges than ours.
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-    let effective = uids.split_whitespace().nth(1);
-    effective == Some("0") && !rustix::process::geteuid().is_root()
 }
 
 fn bounded(text: &str) -> String {

@@ -13,6 +13,7 @@ use super::shells::{self, ShellKind};
 use super::state::{HiddenInput, HiddenInputEnd, TerminalState, random_key};
 use super::{OUTPUTS_WAITING_MAX, SharedTerminal, ShellSlot};
 use crate::machine::{MachineError, TerminalStart};
+use crate::platform::{arguments, executable};
 
 /// Maximum time until a local shell shows its first prompt.
 const PROMPT_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -127,7 +128,7 @@ fn local_shell_kind(live: &LiveShell) -> Option<ShellKind> {
 }
 
 pub(super) fn kind_of_process(pid: i32) -> Option<ShellKind> {
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let program = executable(pid)?;
     ShellKind::of_program(program.to_str()?)
 }
 
@@ -220,11 +221,10 @@ pub(super) fn interactive_shell(live: &LiveShell) -> Option<ShellKind> {
     }
     let pid = front.as_raw_nonzero().get();
     let kind = kind_of_process(pid)?;
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let interactive = line
-        .split(|byte| *byte == 0)
+    let interactive = arguments(pid)?
+        .iter()
         .skip(1)
-        .filter(|argument| !argument.is_empty() && argument != b"sh" && argument != b"ash")
-        .all(|argument| argument.starts_with(b"-") && argument != b"-c");
+        .filter(|argument| !matches!(argument.as_str(), "" | "sh" | "ash"))
+        .all(|argument| argument.starts_with('-') && argument != "-c");
     interactive.then_some(kind)
 }

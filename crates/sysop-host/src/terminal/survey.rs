@@ -13,6 +13,7 @@ use super::call_end::CallError;
 use super::live_shell::LiveShell;
 use super::shell_setup::kind_of_process;
 use super::shells::ShellKind;
+use crate::platform::{UserIds, shares_root, user_ids, working_folder};
 use crate::survey::TerminalUse;
 
 /// Maximum time for a shell to show its prompt after a command.
@@ -192,7 +193,7 @@ fn by_marks(live: &LiveShell) -> TerminalPlace {
     }
 }
 
-/// Returns the place of the local foreground shell from `/proc`. Uses marks if the foreground program is not a known
+/// Returns the place of the local foreground shell from the kernel. Uses marks if the foreground program is not a known
 /// shell.
 fn by_process(live: &LiveShell) -> TerminalPlace {
     let front = live.foreground().map(|group| group.as_raw_nonzero().get());
@@ -203,30 +204,19 @@ fn by_process(live: &LiveShell) -> TerminalPlace {
     };
     let inner = live.state();
     let marked = inner.shells.last().filter(|shell| inner.ready && shell.kind == kind);
-    let is_home = ["ns/mnt", "root"].iter().all(|name| is_shared(pid, name)) && is_own(pid);
-    let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
-    let folder = folder.and_then(|folder| folder.to_str().map(str::to_owned));
+    let is_home = shares_root(pid) && is_own(pid);
+    let folder = working_folder(pid).and_then(|folder| folder.to_str().map(str::to_owned));
     TerminalPlace {
         dialect: kind.dialect(),
-        // Suffix that the kernel appends to a removed directory.
-        folder: folder.filter(|folder| is_home && !folder.ends_with(" (deleted)")),
+        folder: folder.filter(|_| is_home),
         home: marked.and_then(|shell| shell.home.clone()),
         is_home,
         ..TerminalPlace::default()
     }
 }
 
-/// Returns true if `/proc/PID/name` links to the same target for that process and for this one.
-fn is_shared(pid: i32, name: &str) -> bool {
-    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/{name}")).ok();
-    let theirs = of(&pid.to_string());
-    theirs.is_some() && theirs == of("self")
-}
-
 /// Returns true if the real and effective user ids of the process equal the effective user id of this process.
 fn is_own(pid: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    let own = rustix::process::geteuid().as_raw().to_string();
-    uids.is_some_and(|uids| uids.split_whitespace().take(2).all(|uid| uid == own))
+    let own = rustix::process::geteuid().as_raw();
+    user_ids(pid) == Some(UserIds { real: own, effective: own })
 }

@@ -25,8 +25,8 @@ pub(super) fn sandbox(settings: &Settings, kernel: SandboxSupport, report: &mut 
             report.line(CheckStatus::Note, "sandbox", &format!("{word}: {}", kernel.summary()), None);
         }
         (SandboxMode::On, false) => {
-            let hint = "use a kernel with Landlock (5.19 or later), or set `sandbox = \"auto\"`";
-            report.line(CheckStatus::Bad, "sandbox", &format!("{word}: {}", kernel.summary()), Some(hint));
+            let text = format!("{word}: {}", kernel.summary());
+            report.line(CheckStatus::Bad, "sandbox", &text, Some(SandboxSupport::remedy()));
         }
     }
 }

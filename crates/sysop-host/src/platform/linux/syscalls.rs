@@ -12,7 +12,7 @@ use seccompiler::{
 };
 use sysop_core::policy::Fence;
 
-use super::rules::has_network;
+use crate::sandbox::has_network;
 
 /// Rules by system call. A call with an empty list of rules is refused with any arguments.
 type RuleMap = BTreeMap<i64, Vec<SeccompRule>>;

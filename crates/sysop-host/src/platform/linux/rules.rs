@@ -8,7 +8,7 @@ use landlock::{
 };
 use sysop_core::policy::Fence;
 
-use super::FenceRequest;
+use crate::sandbox::{FenceRequest, TEMPORARY_FOLDERS, has_network};
 
 /// Newest known Landlock ABI. An older kernel enforces only the access rights that it supports.
 const ABI_KNOWN: ABI = ABI::V10;
@@ -16,7 +16,6 @@ const ABI_KNOWN: ABI = ABI::V10;
 const HARMLESS_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 /// Devices for programs that open terminals, share memory or add to the entropy pool.
 const WORK_DEVICES: [&str; 5] = ["/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/random", "/dev/urandom"];
-pub(super) const TEMPORARY_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// Builds the rules for a fence. `temporary` is a temporary directory that only this program uses.
 pub(super) fn ruleset(
@@ -37,13 +36,6 @@ pub(super) fn ruleset(
         .add_rules(path_beneath_rules(temporary, all))?
         .add_rules(root.map(|root| Ok::<_, RulesetError>(PathBeneath::new(root.folder, all))))?
         .add_rules(path_beneath_rules(writable_paths(request), all))
-}
-
-pub(super) fn has_network(fence: &Fence) -> bool {
-    match fence {
-        Fence::Off => true,
-        Fence::ReadOnly { network } | Fence::Workspace { network, .. } => *network,
-    }
 }
 
 /// Returns the writable paths of a workspace fence outside the root: temporary directories, devices, and the configured
