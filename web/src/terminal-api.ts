@@ -9,8 +9,8 @@ export const TERMINAL_SIZE = "terminal-size";
 export interface TerminalHandle {
   /** Types a command and Enter. */
   run(command: string): void;
-  /** Types text unchanged, without Enter. */
-  paste(text: string): void;
+  /** Types a command without Enter, in place of what the line holds. */
+  insert(command: string): void;
   /** Returns the screen and the scrollback. */
   buffer(): string;
   /** Focuses the terminal. */

@@ -258,7 +258,7 @@ export type ClientMessage =
     /** Session grants to revoke. */
     revoke?: Array<RevokedGrant>;
   }
-  /** Pauses after the current step. */
+  /** Pauses after the current step. If the turn ends with that step, its next queued prompt is paused. */
   | {
     type: "pause";
     /** Id of the session; required only if the URL does not name it. */
@@ -336,7 +336,7 @@ export type ClientMessage =
     /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
-  /** Keys for the live terminal. The agent waits from the first key on. */
+  /** Keys for the live terminal. The agent waits from the first key on. Before the terminal's first output, keys are refused with `no_terminal`. */
   | {
     type: "terminal.input";
     /** Id of the session; required only if the URL does not name it. */
@@ -1001,6 +1001,8 @@ export type ServerMessage =
     undo?: Reversibility;
     /** Images that the model got. */
     images?: Array<PromptImage>;
+    /** True if nothing ran because the host could not be reached. */
+    unreachable?: boolean;
   }
   /** A tool call waits for approval. */
   | {

@@ -161,6 +161,7 @@ test("Back shows the earlier session, and keeps the tabs", async ({ page, serve 
   await begin("second", "Two.");
   await page.goBack();
   await expect(person.conversation).toContainText("One.");
+  await expect(page.getByRole("textbox", { name: "Describe a task" })).toBeFocused();
   await expect(person.tabs).toHaveCount(2);
   await page.goForward();
   await expect(person.conversation).toContainText("Two.");
@@ -602,7 +603,7 @@ test("a session with several hosts has a table instead of a terminal", async ({ 
   const server = await serve({
     args: ["--approve", "auto"],
     env: { SYSOP_SSH_CONFIG: far.config },
-    script: { "wait there": [call("bash", { command: wait }), say("All done.")] },
+    script: { "wait there": [call("bash", { command: wait }), say("All done.\n\n```sh\nuptime\n```")] },
   });
   const id = await server.session({ host: "app01,app02,app03", root: far.home });
   const person = await visit(page, server, id);
@@ -622,6 +623,9 @@ test("a session with several hosts has a table instead of a terminal", async ({ 
   writeFileSync(gate, "");
   await expect(table.getByRole("status")).toHaveText("3/3 done");
   await expect(table.getByRole("row").filter({ hasText: "ok" })).toHaveCount(2);
+  await expect(person.conversation).toContainText("uptime");
+  await expect(person.button("Copy")).not.toHaveCount(0);
+  await expect(person.button("Send to terminal")).toHaveCount(0);
 });
 
 test("a browser whose token was revoked is offered to sign in again", async ({ page, serve }) => {

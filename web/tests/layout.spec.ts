@@ -38,6 +38,24 @@ test("the button that stops a job stays in view beside a long command", async ({
   await expect(person.conversation).toContainText("job 1 ended: canceled");
 });
 
+test("the row of a job leads to the card of its command", async ({ page, serve }) => {
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: {
+      "keep watching": [
+        call("bash", { command: "sleep 600", background: true }),
+        say(Array.from({ length: 200 }, (_, at) => `line ${at}.`).join("\n\n")),
+      ],
+    },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("keep watching");
+  await expect(person.conversation.getByText("line 199.")).toBeInViewport();
+  await person.button(/^job 1 on/).click();
+  await expect(page.getByRole("article", { name: "Call: bash" })).toBeInViewport();
+  await expect(person.button(/^Jump to latest/)).toBeVisible();
+});
+
 test("on a phone, a long queued prompt can be taken back, and no mere icon repeats the last one", async ({
   page,
   serve,
@@ -183,7 +201,7 @@ test("the start screen tells what a session may do on which machine", async ({ p
   const person = await visit(page, server);
   const about = page.locator(".about");
   await expect(about).toContainText(`works on ${hostname()} in ${server.work}`);
-  await expect(about).toContainText("It only reads; steps that change something are proposed, not run.");
+  await expect(about).toContainText("Read-only: other steps are proposed, not run.");
   await person.button("New session").first().click();
   const dialog = page.getByRole("dialog", { name: "New session" });
   await expect(dialog.getByLabel("Approval mode")).toContainText("Server default (never)");
@@ -532,6 +550,9 @@ test("the toolbar names the machine, in one row on every screen", async ({ page,
     }
     await person.button(/^Stop/).click();
     await expect(person.review).toHaveCount(0);
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await expect(person.button("New chat")).toBeVisible();
+    await expect(async () => expect((await toolbar.boundingBox())?.height).toBeLessThan(64)).toPass();
   }
 });
 

@@ -52,7 +52,7 @@ for (const blocks of ["refuses", "drops", "swallows"] as const) {
     });
     proxy.leadTo(server.url);
     const person = await visit(page, { ...server, url: proxy.url }, await server.session());
-    await expect(page.getByText("The WebSocket did not open")).toBeVisible();
+    await expect(page.getByText("WebSocket blocked")).toBeVisible();
     expect(proxy.wanted()).toBeGreaterThan(0);
     await person.says("make it");
     await person.button(/^Run/).click();
@@ -67,7 +67,7 @@ for (const blocks of ["refuses", "drops", "swallows"] as const) {
     await expect(person.conversation).toContainText("Made.");
     await visit(page, { ...server, url: proxy.url }, await server.session());
     await expect(person.tabs).toHaveCount(2);
-    await expect(page.getByText("The WebSocket did not open")).toHaveCount(1);
+    await expect(page.getByText("WebSocket blocked")).toHaveCount(1);
   });
 }
 
@@ -95,7 +95,7 @@ test("many tabs work behind a proxy that refuses sockets, and the list tells abo
   const ids = [];
   for (let at = 0; at < 8; at += 1) ids.push(await server.session());
   let person = await visit(page, { ...server, url: proxy.url }, ids[0]);
-  await expect(page.getByText("The WebSocket did not open")).toBeVisible();
+  await expect(page.getByText("WebSocket blocked")).toBeVisible();
   for (const id of ids.slice(1)) person = await visit(page, { ...server, url: proxy.url }, id);
   await expect(person.tabs).toHaveCount(8);
   await person.says("make it");

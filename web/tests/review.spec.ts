@@ -261,7 +261,7 @@ test("always shows the rule, and writes it on a click", async ({ page, serve }) 
   await person.button("Back").click();
   await expect(rule).toHaveCount(0);
   await person.button("Always…").click();
-  await person.button("Save this rule").click();
+  await person.button("Run and save rule").click();
   await expect(person.conversation).toContainText("Done.");
   expect(readFileSync(rules, "utf8")).toContain('operands = ["made"]');
   // Nobody is asked about it any more.

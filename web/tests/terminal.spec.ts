@@ -86,6 +86,27 @@ test("a paste of several lines has to be confirmed, and control characters never
   await person.sees("echo [201~marked");
 });
 
+test("a command of an answer opens the terminal, and a second one takes its place", async ({
+  page,
+  serve,
+}) => {
+  const script = { how: [say("```sh\necho first-$((1+1))\n```\n\n```sh\necho second-$((1+2))\n```")] };
+  const server = await serve({ script });
+  const person = await visit(page, server, await server.session(), "unused");
+  await person.says("how");
+  const send = page.getByRole("button", { name: "Send to terminal" });
+  await send.first().click();
+  await person.sees("echo first-$((1+1))");
+  await page.keyboard.press("Alt+t");
+  await expect(person.terminal).toBeHidden();
+  await send.last().click();
+  await expect(page.getByRole("textbox", { name: /^Live terminal/ })).toBeFocused();
+  await person.sees("echo second-$((1+2))");
+  await person.types("\r");
+  await person.sees("second-3");
+  await expect(person.terminal).not.toContainText("first-");
+});
+
 test("the search is used by keys", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());

@@ -9,7 +9,11 @@ use crate::prompt::PromptImage;
 /// Commands of this front end: name, description, and a hint for the argument.
 const COMMANDS: [(&str, &str, Option<&str>); 5] = [
     ("run", "Run a command on the session's host as you typed it", Some("COMMAND")),
-    ("undo", "Undo the last change, or a tool call by its number", Some("[CALL]")),
+    (
+        "undo",
+        "Undo the last change (of files: all edits of its turn), or a tool call by its number",
+        Some("[CALL]"),
+    ),
     ("compact", "Replace older messages with a summary", Some("[FOCUS]")),
     ("continue", "Resume after a pause", None),
     ("trust", "Trust the AGENTS.md and the skills of this workspace", None),

@@ -12,6 +12,7 @@ pub mod approvals;
 pub mod client_tools;
 mod fanout;
 mod outbox;
+mod own_name;
 mod pinned;
 mod session;
 mod session_service;
@@ -29,7 +30,10 @@ pub use self::session_service::{NewSessionOptions, RemoteSessionService, ToolPla
 pub enum ClientError {
     #[error("{0}")]
     Address(String),
-    #[error("the server requires a token; use the URL that `sysop serve` printed, or set SYSOP_TOKEN")]
+    #[error(
+        "the server requires a token; use the URL that `sysop serve` printed, or set SYSOP_TOKEN to the content of the \
+         token file that it named"
+    )]
     NoToken,
     /// The token is rejected or lacks a scope.
     #[error("{0}")]

@@ -21,6 +21,7 @@ use crate::api::Api;
 use crate::client_tools::{LocalToolExecutor, LocalTools, Uplink};
 use crate::fanout::UpdateFanout;
 use crate::outbox::{Outbox, PENDING_MAX};
+use crate::own_name::OwnName;
 use crate::stream;
 use crate::terminal::RemoteTerminal;
 
@@ -48,6 +49,7 @@ pub(crate) struct RemoteSessionInner {
     offered: Mutex<Option<OfferedRule>>,
     /// True if the session has a host of its own, whose terminal can be shown.
     has_terminal: bool,
+    pub(crate) own_name: Option<OwnName>,
 }
 
 /// Messages that are sent immediately if there is a connection, and dropped otherwise.
@@ -62,6 +64,7 @@ pub(crate) struct RemoteSessionOptions {
     /// True if the session has a host of its own, whose terminal can be shown.
     pub(crate) has_terminal: bool,
     pub(crate) local_tools: Option<Arc<LocalTools>>,
+    pub(crate) own_name: Option<OwnName>,
 }
 
 impl RemoteSession {
@@ -71,7 +74,7 @@ impl RemoteSession {
         which: RemoteSessionOptions,
         tasks: &TaskTracker,
     ) -> Result<Self, ClientError> {
-        let RemoteSessionOptions { id, has_terminal, local_tools } = which;
+        let RemoteSessionOptions { id, has_terminal, local_tools, own_name } = which;
         let stop = CancellationToken::new();
         let fanout = Arc::new(UpdateFanout::new());
         let tool_executor = local_tools.map(|local_tools| {
@@ -91,6 +94,7 @@ impl RemoteSession {
             error: Mutex::default(),
             offered: Mutex::default(),
             has_terminal,
+            own_name,
         });
         let uplink: Arc<dyn Uplink> = Arc::clone(&shared) as Arc<dyn Uplink>;
         shared.terminal.connect(&uplink);
@@ -213,7 +217,15 @@ impl SessionHandle for RemoteSession {
         self.shared.has_terminal.then(|| Arc::clone(&self.shared.terminal) as Arc<dyn Terminal>)
     }
 
+    fn is_by_another_process(&self, _: Seq) -> bool {
+        false
+    }
+
     fn last_error(&self) -> Option<String> {
         self.shared.error.lock().clone()
+    }
+
+    fn viewer(&self) -> Option<&str> {
+        self.shared.own_name.as_ref().map(|own| own.here.as_str())
     }
 }

@@ -10,8 +10,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use sysop_core::event::Event;
-use sysop_core::event::Update;
+use sysop_core::event::{ConfigChange, Event, Input, Update};
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::image::{self, IMAGE_BYTES_MAX, ImageRef};
 use sysop_core::message::ModelRef;
@@ -20,7 +19,8 @@ use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::{
-    AttachedSession, NamedItem, OfferedRule, Routine, SessionHandle, SessionSelector, SessionService,
+    AttachedSession, NamedItem, OfferedRule, PreviousSession, Routine, SessionHandle, SessionSelector,
+    SessionService,
 };
 use sysop_driver::port::SessionSummary;
 use sysop_wire::{Decoder, PromptImage, ServerMessage};
@@ -29,6 +29,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, sentence};
 use crate::client_tools::LocalTools;
+use crate::own_name::OwnName;
 use crate::session::{self, RemoteSession};
 use crate::{ClientError, ServerAddress};
 
@@ -44,6 +45,8 @@ pub struct NewSessionOptions {
     pub model: Option<ModelRef>,
     pub approve: Option<ApprovalMode>,
     pub tool_placement: ToolPlacement,
+    /// Name by which the front end knows its own user in events; empty to show the name that the server uses.
+    pub own_name: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,6 +64,7 @@ pub struct RemoteSessionService {
     hosts: Vec<NamedItem>,
     /// The user's home directory on this machine.
     home: PathBuf,
+    own_name: Option<OwnName>,
     tasks: TaskTracker,
     /// Sessions that are open in a front end. Opening one of them again returns the same object.
     open: Mutex<HashMap<SessionId, Weak<RemoteSession>>>,
@@ -84,10 +88,19 @@ impl RemoteSessionService {
             .into_iter()
             .map(|host| NamedItem { name: sentence(&host.name), description: sentence(&host.description) })
             .collect();
+        let here = std::mem::take(&mut options.own_name);
+        let own_name = match here.is_empty() {
+            true => None,
+            false => {
+                let me = api.get(&["api", "me"], &[]).await.unwrap_or_default();
+                me["name"].as_str().map(|name| OwnName { on_server: name.to_owned(), here })
+            }
+        };
         if local_tools.is_some() {
             options.tool_placement = ToolPlacement::ClientOnly;
         }
-        Ok(Self { api, options, local_tools, hosts, home, tasks: TaskTracker::new(), open: Mutex::default() })
+        let (tasks, open) = (TaskTracker::new(), Mutex::default());
+        Ok(Self { api, options, local_tools, hosts, home, own_name, tasks, open })
     }
 
     pub fn server(&self) -> String {
@@ -97,13 +110,30 @@ impl RemoteSessionService {
     /// Opens the session that `which` selects, and creates or forks it first if necessary. Fails if the session does
     /// not exist or the server refuses the request; the error says which of the two.
     pub async fn open_session(&self, which: SessionSelector) -> Result<AttachedSession, ClientError> {
-        let id = match which {
-            SessionSelector::New => self.create(None).await?,
-            SessionSelector::NewOnHost(host) => self.create(Some(&host)).await?,
-            SessionSelector::Existing(id) => self.find(&id).await?,
-            SessionSelector::Fork { from, before } => self.fork(&from, before).await?,
+        let (id, approve) = match which {
+            SessionSelector::New => (self.create(&NewSessionFields::default()).await?, None),
+            SessionSelector::NewAfter(previous) => {
+                (self.create(&NewSessionFields::after(&previous)).await?, Some(previous.approve))
+            }
+            SessionSelector::NewOnHost { host, model, approve } => {
+                (self.create_on(&host, model.as_ref()).await?, approve)
+            }
+            SessionSelector::Existing(id) => (self.find(&id).await?, None),
+            SessionSelector::Fork { from, before, approve } => {
+                let opened = self.follow(self.fork(&from, before).await?).await?;
+                // The copied log may have a looser mode.
+                if let Some(mode) = approve.filter(|mode| *mode != ApprovalMode::Auto) {
+                    set_mode(&opened, mode)?;
+                }
+                return Ok(opened);
+            }
         };
-        self.follow(id).await
+        let opened = self.follow(id).await?;
+        // Only the server knows the configured mode of the host.
+        if let Some(mode) = approve.and_then(|left| stricter_mode(opened.spec.approve, left)) {
+            set_mode(&opened, mode)?;
+        }
+        Ok(opened)
     }
 
     /// Returns the most recently changed session, if any.
@@ -118,13 +148,16 @@ impl RemoteSessionService {
         let _ = tokio::time::timeout(CLOSE, self.tasks.wait()).await;
     }
 
-    async fn create(&self, host: Option<&str>) -> Result<SessionId, ClientError> {
+    async fn create(&self, fields: &NewSessionFields<'_>) -> Result<SessionId, ClientError> {
         let mut body = Map::new();
         let here = self.options.tool_placement == ToolPlacement::ClientOnly;
-        if let Some(host) = host.or(here.then_some(NO_HOST)) {
+        if let Some(host) = fields.host.or(here.then_some(NO_HOST)) {
             body.insert("host".to_owned(), host.into());
         }
-        if let Some(model) = &self.options.model {
+        if let Some(root) = fields.root {
+            body.insert("root".to_owned(), root.into());
+        }
+        if let Some(model) = fields.model.or(self.options.model.as_ref()) {
             body.insert("model".to_owned(), model.to_string().into());
         }
         if let Some(approve) = self.options.approve {
@@ -132,6 +165,15 @@ impl RemoteSessionService {
         }
         let made = self.api.post(&["api", "agent", "sessions"], &Value::Object(body)).await?;
         id_of(&made)
+    }
+
+    /// Creates a session on a host. If the server does not accept `model` there, the session has the usual model.
+    async fn create_on(&self, host: &str, model: Option<&ModelRef>) -> Result<SessionId, ClientError> {
+        let fields = |model| NewSessionFields { host: Some(host), root: None, model };
+        match self.create(&fields(model)).await {
+            Err(ClientError::Invalid(_)) if model.is_some() => self.create(&fields(None)).await,
+            created => created,
+        }
     }
 
     async fn fork(&self, from: &SessionId, before: TurnId) -> Result<SessionId, ClientError> {
@@ -182,7 +224,8 @@ impl RemoteSessionService {
         if let Some(session) = self.open.lock().get(&id).and_then(Weak::upgrade) {
             return Ok(AttachedSession { session, last, spec });
         }
-        let which = session::RemoteSessionOptions { id, has_terminal, local_tools: self.local_tools.clone() };
+        let (local_tools, own_name) = (self.local_tools.clone(), self.own_name.clone());
+        let which = session::RemoteSessionOptions { id, has_terminal, local_tools, own_name };
         let session = Arc::new(RemoteSession::new(self.api.clone(), which, &self.tasks)?);
         let mut open = self.open.lock();
         open.retain(|_, session| session.strong_count() > 0);
@@ -205,6 +248,39 @@ impl RemoteSessionService {
         let list: SessionList = serde_json::from_value(list)
             .map_err(|_| ClientError::Unreachable("cannot read the server's session list".to_owned()))?;
         Ok(list.sessions.into_iter().map(SessionSummary::from).collect())
+    }
+}
+
+fn set_mode(opened: &AttachedSession, mode: ApprovalMode) -> Result<(), ClientError> {
+    let change = ConfigChange::Approve(mode);
+    opened.session.send(Input::Configure { change }).map_err(ClientError::Failed)
+}
+
+/// Returns the mode of the session that is left, if a new session with the configured mode would be looser. `never` would
+/// run commands that only read without the question that `each` asks, so it does not replace `each`.
+fn stricter_mode(configured: ApprovalMode, left: ApprovalMode) -> Option<ApprovalMode> {
+    match (configured, left) {
+        (ApprovalMode::Each, ApprovalMode::Never) => None,
+        _ => Some(configured.stricter(left)).filter(|mode| *mode != configured),
+    }
+}
+
+/// Values for a new session that take precedence over the options of the service.
+#[derive(Default)]
+struct NewSessionFields<'a> {
+    host: Option<&'a str>,
+    root: Option<&'a str>,
+    model: Option<&'a ModelRef>,
+}
+
+impl<'a> NewSessionFields<'a> {
+    fn after(previous: &'a PreviousSession) -> Self {
+        let model = Some(&previous.model);
+        // Only a client that lends tools can use a session without a host.
+        if previous.host == NO_HOST {
+            return Self { model, ..Self::default() };
+        }
+        Self { host: Some(&previous.host), root: previous.single_root(), model }
     }
 }
 
@@ -436,5 +512,85 @@ mod tests {
         let url = server("404 Not Found", "{}").await;
         let empty = format!("no sessions on {url}; start one with `sysop connect`");
         assert_eq!(complaint(&url, "").await, ClientError::Unknown(empty));
+    }
+
+    #[tokio::test]
+    async fn a_new_session_on_another_host_keeps_the_model_unless_the_server_rejects_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let creating = async {
+            let address = ServerAddress::parse(&format!("http://{address}"), Some("sysop_x".into())).unwrap();
+            let options = NewSessionOptions::default();
+            let service = RemoteSessionService::connect(address, options, None, PathBuf::from("/root")).await;
+            let model = ModelRef::new("openai", "chosen");
+            service.unwrap().create_on("web1", Some(&model)).await
+        };
+        let mut bodies = Vec::new();
+        let serving = async {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let head = String::from_utf8(head).unwrap().to_lowercase();
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+                stream.read_exact(&mut body).await.unwrap();
+                let (status, answer) = match serde_json::from_slice::<Value>(&body) {
+                    Err(_) => ("200 OK", r#"{"sessions":[]}"#),
+                    Ok(body) => {
+                        let is_rejected = body.get("model").is_some();
+                        bodies.push(body);
+                        if is_rejected {
+                            ("422 Unprocessable Content", r#"{"error":"web1 does not allow the model"}"#)
+                        } else {
+                            ("200 OK", r#"{"sessionId":"s1"}"#)
+                        }
+                    }
+                };
+                let length = answer.len();
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+                     Connection: close\r\n\r\n{answer}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        };
+        let created = tokio::select! {
+            created = creating => created,
+            () = serving => panic!("the server ended"),
+        };
+        assert_eq!(created, Ok(SessionId::new("s1")));
+        assert_eq!(bodies, [json!({"host": "web1", "model": "openai/chosen"}), json!({"host": "web1"})]);
+    }
+
+    #[test]
+    fn a_new_session_is_no_looser_than_configured_or_than_the_one_that_is_left() {
+        use ApprovalMode::{Ask, Auto, Each, Never};
+        for (configured, left, mode) in [
+            (Ask, Never, Some(Never)),
+            (Auto, Ask, Some(Ask)),
+            (Ask, Auto, None),
+            (Ask, Ask, None),
+            (Each, Never, None),
+            (Never, Each, None),
+        ] {
+            assert_eq!(stricter_mode(configured, left), mode, "{configured:?} {left:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_session_after_one_without_a_host_is_where_the_server_says() {
+        let previous = |host: &str| PreviousSession {
+            host: host.to_owned(),
+            root: "/srv".to_owned(),
+            model: ModelRef::new("demo", "demo"),
+            approve: ApprovalMode::Ask,
+        };
+        let (far, none) = (previous("web1"), previous(NO_HOST));
+        let fields = NewSessionFields::after(&far);
+        assert_eq!((fields.host, fields.root), (Some("web1"), Some("/srv")));
+        let fields = NewSessionFields::after(&none);
+        assert_eq!((fields.host, fields.root, fields.model), (None, None, Some(&none.model)));
     }
 }

@@ -281,7 +281,8 @@ impl SessionConnection {
         if self.greetings > 0 {
             return Ok(()); // from an earlier replay
         }
-        let Some(update) = self.decoder.take(message) else { return Ok(()) };
+        let Some(mut update) = self.decoder.take(message) else { return Ok(()) };
+        self.shared.own_name.iter().for_each(|own| own.localize(&mut update));
         let update = match (update, &self.shared.tool_executor) {
             (Update::Logged(logged), Some(tool_executor)) => {
                 if let Event::ToolFinished { call, .. } = &logged.event {

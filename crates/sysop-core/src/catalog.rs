@@ -125,6 +125,13 @@ pub fn small(tools: &[ToolSpec]) -> Vec<ToolSpec> {
     found
 }
 
+/// Returns the name of the argument that says what a call of this tool does: the first one that it requires. `None` if
+/// the tool is in no profile or requires no argument.
+pub(crate) fn main_argument(tool: &str) -> Option<&'static str> {
+    let spec = made().flat_map(|(_, tools)| tools()).find(|spec| spec.name == tool)?;
+    spec.parameters.get("required")?.get(0)?.as_str()
+}
+
 /// Returns the catalog's shared copy of a schema, or a new `Arc` if the schema is not in the catalog.
 pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
     let mut known =

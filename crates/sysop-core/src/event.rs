@@ -188,14 +188,14 @@ impl Input {
         Self::Prompt { text: text.into(), images: Vec::new(), by: None }
     }
 
-    /// Returns true if the event begins the turn of this prompt or call. A session that another process continued
-    /// publishes the turns of that process first.
+    /// Returns true if the event can begin the turn of this prompt or call. A turn of another process may look the
+    /// same: ask the session for the process that appended the event.
     pub fn begins(&self, event: &Event) -> bool {
-        let Event::TurnStarted { prompt, origin, .. } = event else { return false };
-        if let Self::Prompt { text, .. } = self {
-            return prompt == text;
+        let Event::TurnStarted { prompt, origin, by: sender, .. } = event else { return false };
+        if let Self::Prompt { text, by, .. } = self {
+            return prompt == text && by == sender;
         }
-        matches!(self, Self::Direct { origin: sent, .. } if prompt.is_empty() && origin == sent)
+        matches!(self, Self::Direct { origin: sent, by, .. } if prompt.is_empty() && origin == sent && by == sender)
     }
 }
 

@@ -245,6 +245,8 @@ impl RequestImages {
 pub enum ImageError {
     #[error("not a PNG, JPEG, GIF or WebP image; convert it: `magick FILE out.png`")]
     UnknownFormat,
+    #[error("not a PNG, JPEG, GIF or WebP image, but text")]
+    Text,
     #[error("the image is damaged or cut off: its header has no size")]
     NoSize,
     #[error(
@@ -259,10 +261,19 @@ pub enum ImageError {
     TooManyBytes { bytes: u64 },
 }
 
+/// Returns true for text that draws nothing, so that no program converts it to an image.
+fn is_plain_text(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let is_control = |sign: char| sign.is_control() && !sign.is_whitespace();
+    text.contains('\n') && !text.contains("<svg") && !text.starts_with('%') && !text.contains(is_control)
+}
+
 /// Checks an image and returns its format and size. Fails with the reason and advice if the format is
 /// unknown, the header is damaged, or the image is too large.
 pub fn check(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
-    let format = format_of(bytes).ok_or(ImageError::UnknownFormat)?;
+    let Some(format) = format_of(bytes) else {
+        return Err(if is_plain_text(bytes) { ImageError::Text } else { ImageError::UnknownFormat });
+    };
     if bytes.len() > IMAGE_BYTES_MAX {
         return Err(ImageError::TooManyBytes { bytes: bytes.len() as u64 });
     }

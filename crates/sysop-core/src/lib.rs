@@ -39,6 +39,7 @@ pub mod preview;
 pub mod question;
 pub mod redact;
 pub mod session;
+pub mod similar_word;
 pub mod skill;
 pub mod spec;
 pub mod style;

@@ -93,20 +93,23 @@ impl MissedHosts {
 pub fn reasons_by_host(reasons: &[(&str, &str)]) -> String {
     let hint = reasons.first().and_then(|(_, why)| ui_text::split_hint(why).1);
     let hint = hint.filter(|hint| reasons.iter().all(|(_, why)| ui_text::split_hint(why).1 == Some(*hint)));
-    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(String, Vec<&str>, bool)> = Vec::new();
     for (name, why) in reasons {
-        let why = match ui_text::split_hint(reason_without_host(why, name)) {
+        let rest = reason_without_host(why, name);
+        let is_labeled = rest.len() < why.len();
+        let why = match ui_text::split_hint(rest) {
             (failure, Some(own)) if hint.is_none() => format!("{failure} ({own})"),
             (failure, _) => failure.to_owned(),
         };
-        match groups.iter_mut().find(|(other, _)| *other == why) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((why, vec![name])),
+        match groups.iter_mut().find(|(other, ..)| *other == why) {
+            Some((_, names, _)) => names.push(name),
+            None => groups.push((why, vec![name], is_labeled)),
         }
     }
     let is_word = |why: &str, name: &str| why.split([' ', ',', ':', '`']).any(|word| word == name);
-    let lines = groups.iter().map(|(why, names)| match names.as_slice() {
-        [name] if is_word(why, name) => why.clone(),
+    let lines = groups.iter().map(|(why, names, is_labeled)| match names.as_slice() {
+        // A word behind a label is not the host, even if it is spelled alike.
+        [name] if !is_labeled && is_word(why, name) => why.clone(),
         names => format!("{}: {why}", fold_names(names)),
     });
     let lines = lines.collect::<Vec<_>>().join("\n");
@@ -171,6 +174,13 @@ mod tests {
         assert_eq!(missed.error().as_deref(), Some(error));
         assert_eq!(missed.reasons_on(&["web1", "web2"]), ["web2: no response in time"]);
         assert_eq!(missed.reasons_on(&["web1"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_host_with_the_name_of_an_ordinary_word_is_named() {
+        let reasons = [("time", "time: no response in time"), ("web1", "`web1` refused the connection")];
+        let lines = "time: no response in time\n`web1` refused the connection";
+        assert_eq!(reasons_by_host(&reasons), lines);
     }
 
     #[test]

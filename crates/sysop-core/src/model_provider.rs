@@ -4,6 +4,7 @@
 //! messages and `sysop doctor`. The registry is data; the clients are in `sysop-provider`.
 
 use crate::message::ModelRef;
+use crate::similar_word::nearest_word;
 
 /// Name of the built-in scripted model's provider. This provider takes no settings.
 pub const DEMO: &str = "demo";
@@ -168,11 +169,14 @@ pub fn typed_model(text: &str, current: ModelRef) -> Result<ModelRef, String> {
     match text.split_once('/') {
         Some((_, "")) => Err("the name of the model is missing; use PROVIDER/NAME".to_owned()),
         Some((provider, name)) if is_known(provider) => Ok(ModelRef::new(provider, name)),
-        Some((provider, _)) => Err(format!(
-            "unknown provider {provider:?}; available: {}, {}, {DEMO}",
-            PROVIDER_NAMES.join(", "),
-            LOCAL.name
-        )),
+        Some((provider, name)) => {
+            let known = PROVIDER_NAMES.iter().copied().chain([LOCAL.name]);
+            let next = match nearest_word(provider, known.clone()) {
+                Some(meant) => format!("did you mean `{meant}/{name}`?"),
+                None => format!("available: {}, {DEMO}", known.collect::<Vec<_>>().join(", ")),
+            };
+            Err(format!("unknown provider {provider:?}; {next}"))
+        }
         None if text == DEMO => Ok(ModelRef::new(DEMO, DEMO)),
         None => Ok(ModelRef::new(current.provider, text)),
     }
@@ -194,6 +198,8 @@ mod tests {
         let error = typed("nope/x").unwrap_err();
         assert!(error.starts_with("unknown provider \"nope\"; available: openai, "), "{error}");
         assert!(error.ends_with(", local, demo"), "{error}");
+        let error = typed("ollma/qwen").unwrap_err();
+        assert_eq!(error, "unknown provider \"ollma\"; did you mean `ollama/qwen`?");
     }
 
     #[test]

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use sysop_shell::{self as shell, Analysis};
 pub use sysop_shell::{
-    Access, CommandContext, Dialect, Finding, Grant, GuardOffer, Resolution, ResolvedFile, ResolvedTarget,
-    Risk, RiskClass, Survey, Target, TerminalFocus, UndoOffer, is_plain_git_setting, single_quoted,
+    Access, CommandContext, Dialect, Finding, Grant, GuardOffer, NO_ANSWER, Resolution, ResolvedFile,
+    ResolvedTarget, Risk, RiskClass, Survey, Target, TerminalFocus, UndoOffer, is_plain_git_setting,
+    single_quoted,
 };
 
 pub use self::fence::{Fence, SandboxMode, SandboxOptions};
@@ -57,6 +58,18 @@ impl ApprovalMode {
 
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == name)
+    }
+
+    /// Returns the stricter of two modes.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        let rank = |mode: &Self| match mode {
+            Self::Auto => 0,
+            Self::Ask => 1,
+            Self::Each => 2,
+            Self::Never => 3,
+        };
+        std::cmp::max_by_key(self, other, rank)
     }
 
     pub fn description(self) -> &'static str {

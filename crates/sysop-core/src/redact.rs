@@ -1,9 +1,10 @@
 //! Redaction of secrets in text for models, logs and messages.
 //!
 //! [`KnownSecrets`] finds known values, both in complete strings and in streams, where a value may be split over
-//! chunks. [`shapes`] finds other secrets by their form. The caller decides which secrets are known and what is
-//! redacted.
+//! chunks. [`shapes`] finds other secrets by their form, and [`live`] does so in live output. The caller
+//! decides which secrets are known and what is redacted.
 
+pub mod live;
 pub mod shapes;
 #[cfg(test)]
 mod tests;
@@ -18,13 +19,13 @@ pub const REDACTED: &str = "[redacted]";
 /// Minimum bytes of a secret; shorter strings would match too often.
 pub const SECRET_BYTES_MIN: usize = 4;
 
-/// Minimum bytes of an API key that is a word or a number. Shorter ones stand for no key.
-const KEY_BYTES_MIN: usize = 8;
 /// Text that stands in for an API key where a server needs none, in lowercase and without the signs between words.
-const KEY_PLACEHOLDERS: [&str; 20] = [
-    "anything", "apikey", "changeme", "dummykey", "fakekey", "lmstudio", "localhost", "localkey", "nokey",
-    "nokeyneeded", "nokeyrequired", "notneeded", "notrequired", "notused", "placeholder", "sknokeyrequired",
-    "sknone", "testkey", "undefined", "yourapikey",
+const KEY_PLACEHOLDERS: [&str; 48] = [
+    "", "0000", "1111", "123", "1234", "12345", "123456", "any", "anykey", "anything", "apikey", "changeme",
+    "default", "demo", "dummy", "dummykey", "empty", "fake", "fakekey", "ignored", "key", "llama",
+    "llamacpp", "lmstudio", "local", "localhost", "localkey", "mock", "nil", "nokey", "nokeyneeded",
+    "nokeyrequired", "none", "notneeded", "notrequired", "notused", "null", "ollama", "placeholder",
+    "sknokeyrequired", "sknone", "test", "testing", "testkey", "undefined", "unused", "vllm", "yourapikey",
 ];
 
 /// Returns true if an API key only stands in for one, such as `none`. Its redaction would destroy ordinary text.
@@ -36,10 +37,8 @@ const KEY_PLACEHOLDERS: [&str; 20] = [
 /// assert!(is_placeholder_key("none") && !is_placeholder_key("sk-abc1"));
 /// ```
 pub fn is_placeholder_key(key: &str) -> bool {
-    let key = key.trim();
-    let is_word = key.chars().all(char::is_alphabetic) || key.bytes().all(|byte| byte.is_ascii_digit());
-    let plain: String = key.chars().filter(|char| !['-', '_', '.', ' '].contains(char)).collect();
-    (is_word && key.len() < KEY_BYTES_MIN) || KEY_PLACEHOLDERS.contains(&plain.to_ascii_lowercase().as_str())
+    let plain: String = key.trim().chars().filter(|char| !['-', '_', '.', ' '].contains(char)).collect();
+    KEY_PLACEHOLDERS.contains(&plain.to_ascii_lowercase().as_str())
 }
 
 /// Secret values to replace wherever they appear.

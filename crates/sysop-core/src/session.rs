@@ -85,7 +85,7 @@ use crate::event::{
     ToolLocation,
 };
 use crate::guard::{ArmedGuard, GuardReport, GuardTimeout};
-use crate::id::{CallId, StepId, Timestamp, TurnId};
+use crate::id::{CallId, StepId, Timestamp};
 use crate::image::{ImageRef, PROMPT_IMAGES_MAX};
 use crate::job::RunningJobs;
 use crate::message::{FailureKind, ModelFailure, Reply, ToolCall};
@@ -748,12 +748,6 @@ impl Session {
                 self.start_turn(out, prompt, Origin::Model);
             }
         }
-    }
-
-    fn end_turn(&mut self, out: &mut Output, reason: StopReason, error: Option<String>) {
-        let turn: TurnId = self.state.turn;
-        let active_ms = self.active_ms();
-        self.emit(out, Event::TurnEnded { turn, reason, error, active_ms });
     }
 
     /// Starts a call that may run. Client tools get no fence here, because the client applies its own config.

@@ -31,7 +31,7 @@ use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::catalog::TASK_LIST_TOOL;
-use crate::event::{ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Update};
+use crate::event::{Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Update};
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::image::prompt_for_display;
 use crate::message::{Reply, ToolCall, Usage};
@@ -74,7 +74,7 @@ pub use preparation::CallPreparation;
 use resources::Resources;
 pub use resources::is_host_work;
 pub use sentence::{
-    call_summary, change_sentence, client_tools_sentence, proposal_summary, rules_sentence,
+    call_lines, call_summary, change_sentence, client_tools_sentence, proposal_summary, rules_sentence,
     terminal_input_sentence,
 };
 pub use session_info::{SessionInfo, approval_label};
@@ -85,8 +85,6 @@ pub const LIVE_ITEMS_MAX: usize = 200;
 pub const LIVE_TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum bytes of a running tool's output; the newest bytes are kept.
 pub const LIVE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
-/// Maximum characters of an argument in a call summary.
-pub const SHORT_ARGUMENT_CHARS_MAX: usize = 60;
 
 /// The items, the phase and the totals of one session, built from its updates.
 #[derive(Debug, Clone, Default)]
@@ -367,7 +365,7 @@ impl Transcript {
 
     fn history_cleared(&mut self) {
         self.visible_from = self.items.len();
-        self.notice(Severity::Note, "history cleared; the log keeps what came before".to_owned());
+        self.notice(Severity::Note, "History cleared; earlier messages stay in the log".to_owned());
     }
 
     fn event_notice(&mut self, event: &Event) {
@@ -397,22 +395,6 @@ impl Transcript {
     pub fn still_running(&self) -> Option<CallId> {
         let newest = self.items.iter().rev().find_map(|item| item.body.tool_output())?;
         (newest.outcome.is_none() && self.phase != SessionPhase::Idle).then(|| newest.call.clone())
-    }
-
-    fn configured(&mut self, event: &Event, change: &ConfigChange) {
-        if let Some(facts) = &mut self.facts {
-            facts.configure(change);
-        }
-        let special = event_notice(event).map(|notice| notice.text);
-        let is_mode = special.is_none() && matches!(change, ConfigChange::Approve(_));
-        let text = special.unwrap_or_else(|| change_sentence(change));
-        // Changes of the mode with nothing in between, as when a user cycles through the modes, share a notice.
-        let newest = self.items.back().map(|item| item.id.clone());
-        let shared = self.mode_notice.take().map(|(id, _)| id);
-        let shared = shared.filter(|id| is_mode && newest.as_ref() == Some(id));
-        let id = shared.unwrap_or(ItemId::Notice(self.seq));
-        self.mode_notice = is_mode.then(|| (id.clone(), self.seq));
-        self.put(id, ItemBody::Notice(Notice { text, weight: Severity::Note }));
     }
 
     fn turn_started(&mut self, turn: TurnId, prompt: &str, origin: Origin, by: Option<&str>) {
@@ -562,9 +544,11 @@ impl Transcript {
     fn turn_ended(&mut self, turn: TurnId, reason: StopReason, error: Option<&String>) {
         self.break_stream(self.turn.step);
         self.open_calls.clear();
-        self.stop_pause_notice();
         if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
             self.drop_queued();
+            self.stop_pause_notice();
+        } else {
+            self.remove_pause_notice();
         }
         self.phase = SessionPhase::Idle;
         let failure = self.turn.failure.take();

@@ -1,6 +1,6 @@
 //! Messages for users about events, shared by all front ends. All returned messages are safe to display.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use crate::deferred_tools;
@@ -13,11 +13,11 @@ use crate::missed_hosts::reason_without_host;
 use crate::mode::Mode;
 use crate::model_progress::ModelProgress;
 use crate::outcome::{HostOutcome, Outcome, RunningProgram, Status, TURN_STOPPED};
-use crate::policy::{Grant, RiskClass, Rule, refusal_for_people};
+use crate::policy::{Finding, Grant, RiskClass, Rule, refusal_for_people};
 use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
     ApprovalScope, CallPreparation, Decider, OutputReaders, PauseDelay, Proposal, ProposalState,
-    SessionPhase, Transcript, TurnEnd, call_summary, terminal_input_sentence,
+    SessionPhase, Transcript, TurnEnd, call_lines, call_summary, terminal_input_sentence,
 };
 use crate::undo::UNDO_TOOL;
 
@@ -35,6 +35,14 @@ const PROMPT_CHARS_MAX: usize = 60;
 /// Formats a call: `[Tool: read_file("src/main.py")]`.
 pub fn tool_line(call: &ToolCall) -> String {
     safe(&format!("[Tool: {}]", call_summary(call)))
+}
+
+/// Formats a call as [`tool_line`] does, but with its whole command, which may take further lines.
+pub fn tool_lines(call: &ToolCall) -> String {
+    let mut lines = call_lines(call).into_iter();
+    let first = lines.next().unwrap_or_default();
+    let rest: String = lines.map(|line| format!("\n{line}")).collect();
+    safe(&format!("[Tool: {first}]{rest}"))
 }
 
 pub fn mode_sentence(mode: Mode) -> &'static str {
@@ -181,7 +189,10 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
         Some(RunningProgram::NestedShell) => "another shell is open in the terminal".to_owned(),
         None => match outcome.job {
             Some(job) => format!("running in the background as job {job} (see /jobs)"),
-            None => status_summary(outcome.status),
+            None => match failed_host_count(outcome) {
+                0 => status_summary(outcome.status),
+                failed => format!("failed on {failed} of {} hosts", outcome.hosts.len()),
+            },
         },
     };
     if let Some(code) = outcome.exit_code {
@@ -198,6 +209,17 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
         words.push_str(", truncated for the model");
     }
     words
+}
+
+/// Returns the number of hosts on which a failed call ran and failed; 0 for a call on a single host.
+fn failed_host_count(outcome: &Outcome) -> usize {
+    let is_failure = |host: &&HostOutcome| {
+        host.unreachable.is_none() && !matches!(host.status, Status::Ok | Status::Rejected)
+    };
+    match (outcome.status, outcome.hosts.as_slice()) {
+        (Status::Failed, hosts @ [_, _, ..]) => hosts.iter().filter(is_failure).count(),
+        _ => 0,
+    }
 }
 
 /// Says why a call that never started did not run. Lines after the first are details.
@@ -292,15 +314,13 @@ const GROUP_LINES_MAX: usize = 3;
 /// lines are in the order of the groups, which puts outliers first. If almost every host printed something else, the
 /// groups that ended alike share a line.
 pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
-    let reason = |host: &HostOutcome| {
-        let why = host.unreachable.as_deref()?;
-        Some(reason_without_host(why, &host.host).to_owned())
-    };
+    let mut group_of_reason: HashMap<&str, u32> = HashMap::new();
     let mut groups: BTreeMap<u32, Vec<&HostOutcome>> = BTreeMap::new();
     for host in hosts {
         // The outputs of hosts that were not reached for the same reason differ by their names.
-        let alike = hosts.iter().find(|other| other.unreachable.is_some() && reason(other) == reason(host));
-        groups.entry(alike.unwrap_or(host).group).or_default().push(host);
+        let reason = host.unreachable.as_deref().map(|why| reason_without_host(why, &host.host));
+        let group = reason.map_or(host.group, |why| *group_of_reason.entry(why).or_insert(host.group));
+        groups.entry(group).or_default().push(host);
     }
     let end = |host: &HostOutcome| (host.status, host.exit_code, host.unreachable.is_some());
     let mut lines = Vec::new();
@@ -348,8 +368,9 @@ pub fn is_fleet(host: &str) -> bool {
     host.contains(',')
 }
 
+/// Returns the names of the hosts, of which some may be URLs for a port: `ssh://joe@web1:2222`.
 fn host_names(host: &str) -> Vec<&str> {
-    host.split(',').map(str::trim).collect()
+    host.split(',').map(|name| name.trim().trim_start_matches("ssh://")).collect()
 }
 
 /// Returns the full location of commands: the host's name, or the number and the names of several hosts.
@@ -445,7 +466,7 @@ pub fn preparing_call(transcript: &Transcript) -> Option<String> {
             match (is_local_host(host) || matches!(host, "none" | "the client"), reached) {
                 (true, _) => format!("checking {what}"),
                 (false, false) => format!("connecting to {}", safe(&host_summary(host))),
-                (false, true) => format!("asking {} about {what}", safe(&host_summary(host))),
+                (false, true) => format!("checking {what} on {}", safe(&host_summary(host))),
             }
         }
     })
@@ -500,6 +521,11 @@ pub fn way_to_approve(plan: &Proposal) -> String {
     if plan.risk.class.always_asks() {
         return ALWAYS_ASKS.to_owned();
     }
+    let is_opaque = plan.risk.class == RiskClass::Opaque;
+    if is_opaque && plan.risk.findings.iter().any(Finding::lacks_answer) {
+        return "try again, or run interactively: without the host's answer, the effect is unknown"
+            .to_owned();
+    }
     match deferred_tools::server(&call.name) {
         Some(server) => {
             let server = safe(server);
@@ -509,9 +535,8 @@ pub fn way_to_approve(plan: &Proposal) -> String {
             )
         }
         None => {
-            // `auto` asks about unknown effects, too.
-            let is_opaque = plan.risk.class == RiskClass::Opaque;
             let rule = Rule::for_approval("local", &plan.call, &plan.command, &plan.risk);
+            // `auto` asks about unknown effects, too.
             let text = match (rule.is_some(), is_opaque) {
                 (true, true) => "run interactively, or allow the command with a rule in `[[policy.rules]]`",
                 (true, false) => {
@@ -582,6 +607,9 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
         }
     }
 }
+
+/// Beginning of a notice that a call that a user typed does not run; the reason follows.
+pub const NOT_RUN: &str = "not run: ";
 
 /// Reason why a call that a user typed does not run, and what to do about it.
 pub const PROPOSAL_WAITS: &str = "a proposal is waiting; answer it first";

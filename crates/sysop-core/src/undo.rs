@@ -24,6 +24,9 @@ pub const UNDOES: &str = "undoes";
 /// Argument of an undo call: true if a user must allow it even if it only restores files that file tools changed.
 pub const ASKS: &str = "ask";
 
+/// Text of an undo that names no call and reverts changes by file tools.
+pub const UNDO_OF_FILE_EDITS: &str = "undo the file edits of the last turn";
+
 /// Beginning of a line of an undo plan that says what is not restored.
 pub const NOT_EXACT: &str = "not exact: ";
 
@@ -44,7 +47,7 @@ pub fn undo_summary(call: &ToolCall) -> Option<String> {
     };
     let what = match arguments.get("step").and_then(serde_json::Value::as_u64) {
         Some(step) => format!("undo call {step}"),
-        None => "undo the last file change".to_owned(),
+        None => UNDO_OF_FILE_EDITS.to_owned(),
     };
     let changes = arguments.get("changes").and_then(serde_json::Value::as_array).into_iter().flatten();
     let paths = changes.filter_map(|change| change.get("path").and_then(serde_json::Value::as_str));
@@ -151,7 +154,10 @@ mod tests {
             |arguments: serde_json::Value| undo_summary(&call(UNDO_TOOL, arguments)).expect("it is an undo");
         let files = |paths: &[&str]| paths.iter().map(|path| json!({ "path": path })).collect::<Vec<_>>();
         let two = files(&["etc/a.conf", "b\n.txt", "etc/a.conf"]);
-        assert_eq!(summary(json!({ "changes": two })), "undo the last file change: etc/a.conf, b\\n.txt");
+        assert_eq!(
+            summary(json!({ "changes": two })),
+            "undo the file edits of the last turn: etc/a.conf, b\\n.txt"
+        );
         let five = files(&["a", "b", "c", "d", "e"]);
         assert_eq!(summary(json!({ "step": 3, "changes": five })), "undo call 3: a, b, c and 2 more");
         assert_eq!(summary(json!({ "step": 2, "records": [] })), "undo call 2");

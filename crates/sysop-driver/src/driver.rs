@@ -468,6 +468,11 @@ impl Handle {
         self.live.last_seq()
     }
 
+    /// Returns true if another process appended the event at this position, and the session was then reloaded.
+    pub fn is_by_another_process(&self, event: Seq) -> bool {
+        self.live.is_by_another_process(event)
+    }
+
     /// Returns the reason why the session ended for good, if it did.
     pub fn last_error(&self) -> Option<String> {
         self.live.last_error()

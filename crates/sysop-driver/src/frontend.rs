@@ -10,11 +10,12 @@ use sysop_core::event::{ConfigChange, Decision, Input, Update};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::image::{self, ImageRef, PROMPT_IMAGES_MAX};
 use sysop_core::message::ModelRef;
-use sysop_core::policy::Rule;
+use sysop_core::model_provider::OLLAMA_SSH;
+use sysop_core::policy::{ApprovalMode, Rule};
 use sysop_core::question::QuestionId;
 use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
-use sysop_core::transcript::{Proposal, Transcript};
+use sysop_core::transcript::{Proposal, SessionInfo, Transcript};
 
 use crate::Handle;
 use crate::port::{SearchHit, SessionSummary};
@@ -31,8 +32,15 @@ pub trait SessionHandle: Send + Sync {
     fn answer(&self, id: QuestionId, answer: PromptReply) -> bool;
     /// Returns the session's terminal, if its host has one.
     fn terminal(&self) -> Option<Arc<dyn Terminal>>;
+    /// Returns true if another process appended the event at this position while the session was idle here. If a server
+    /// runs the session, that is not known, and the result is false.
+    fn is_by_another_process(&self, event: Seq) -> bool;
     /// Returns the reason why the session is gone, if known.
     fn last_error(&self) -> Option<String>;
+    /// Returns the name under which the updates of a session on a server name the user of this front end, if known.
+    fn viewer(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl SessionHandle for Handle {
@@ -59,6 +67,10 @@ impl SessionHandle for Handle {
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         self.terminal()
+    }
+
+    fn is_by_another_process(&self, event: Seq) -> bool {
+        self.is_by_another_process(event)
     }
 
     fn last_error(&self) -> Option<String> {
@@ -121,17 +133,68 @@ pub async fn prompt_with_images(
     Ok(Input::Prompt { text, images, by: None })
 }
 
+/// Settings of a session that a user leaves for a new one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreviousSession {
+    pub host: String,
+    pub root: String,
+    pub model: ModelRef,
+    pub approve: ApprovalMode,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
+    /// A new session with the configured settings.
     New,
+    /// A new session with the host, the root and the model of another one. If the other one's approval mode is stricter
+    /// than the configured one, the new session has it too.
+    NewAfter(PreviousSession),
+    /// A new session on the hosts `host`, in the syntax of `--host`, with the configured model unless `model` is set, and
+    /// at least as strict as `approve`.
+    NewOnHost { host: String, model: Option<ModelRef>, approve: Option<ApprovalMode> },
     /// An existing session, by its id or a prefix of it.
     Existing(String),
-    NewOnHost(String),
-    /// A new session with a copy of the log of `from`, up to but excluding the prompt of the turn `before`.
-    Fork {
-        from: SessionId,
-        before: TurnId,
-    },
+    /// A new session with a copy of the log of `from`, up to but excluding the prompt of the turn `before`, at least as
+    /// strict as `approve`.
+    Fork { from: SessionId, before: TurnId, approve: Option<ApprovalMode> },
+}
+
+impl PreviousSession {
+    /// Returns the root, or `None` if it is the home directory or not the same on all hosts, as the config says.
+    pub fn single_root(&self) -> Option<&str> {
+        Some(self.root.as_str()).filter(|root| !root.is_empty() && *root != "~" && !root.contains(", "))
+    }
+}
+
+impl SessionSelector {
+    /// Returns the selector of a new session for a user who leaves the session of this transcript.
+    pub fn new_after(left: &Transcript) -> Self {
+        let Some(info) = left.session_info() else { return Self::New };
+        Self::NewAfter(PreviousSession {
+            host: info.host.clone(),
+            root: info.root.clone(),
+            model: info.model.clone(),
+            approve: mode_without_bounds(info),
+        })
+    }
+
+    /// Returns the selector of a new session on `host` for a user who leaves the session of this transcript. The new
+    /// session gets its model, unless that one runs on the host that is left.
+    pub fn on_host_after(host: String, left: &Transcript) -> Self {
+        let info = left.session_info();
+        let model = info.map(|info| info.model.clone()).filter(|model| model.provider != OLLAMA_SSH.name);
+        Self::NewOnHost { host, model, approve: info.map(mode_without_bounds) }
+    }
+
+    /// Returns the selector of a fork of the session `from`, whose transcript is `left`, for a user who leaves it.
+    pub fn fork_of(from: SessionId, before: TurnId, left: &Transcript) -> Self {
+        Self::Fork { from, before, approve: left.session_info().map(mode_without_bounds) }
+    }
+}
+
+/// Returns the mode of a session that a new one gets, too. It gets no bounds of `auto`, so it asks instead.
+fn mode_without_bounds(info: &SessionInfo) -> ApprovalMode {
+    if info.auto.progress().is_some() { ApprovalMode::Ask } else { info.approve }
 }
 
 /// Opens and finds sessions for a front end. Errors are one sentence.

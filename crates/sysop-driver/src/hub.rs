@@ -25,17 +25,19 @@
 //! # Invariants
 //!
 //! - Publishing never waits for a front end.
-//! - A front end receives each event once, in order, without a gap.
+//! - A front end receives each event once, in order, without a gap, and none before the session has published it.
 //! - If some text of a step does not fit, the rest of that step's text is skipped, because the front end would show the
 //!   text with a gap. The logged reply contains the whole text.
+//! - If output of a call does not reach a front end, a line says so before the next output of the call. A reader that
+//!   redacts secrets relies on it: the beginning of a secret may be missing.
 //! - `Updates::next` is cancel safe: an update is removed only when it is returned.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use sysop_core::event::{Delta, Logged, Update};
-use sysop_core::id::{Seq, SessionId, StepId};
+use sysop_core::event::{Delta, Event, Logged, Update};
+use sysop_core::id::{CallId, Seq, SessionId, StepId};
 use sysop_core::question::{Question, QuestionId};
 use tokio::sync::Notify;
 
@@ -48,6 +50,8 @@ const RECENT_EVENTS_MAX: usize = 64;
 const MAILBOX_UPDATES_MAX: usize = 4096;
 /// Maximum bytes of joined output of one call in one mailbox; the oldest bytes are dropped.
 const PENDING_OUTPUT_BYTES_MAX: usize = 256 * 1024;
+/// Line in place of dropped output. It begins on a line of its own, like the one in output that arrives too fast.
+const OMITTED_OUTPUT: &str = "\n… [earlier output omitted] …\n";
 /// Maximum bytes of deltas in one mailbox; further deltas are dropped.
 const PENDING_DELTA_BYTES_MAX: usize = 1024 * 1024;
 
@@ -62,6 +66,8 @@ struct HubState {
     mailboxes: Vec<Weak<Mailbox>>,
     recent: VecDeque<Arc<Logged>>,
     questions: Vec<Question>,
+    /// Running calls that have printed something.
+    printing: HashSet<CallId>,
     closed: bool,
 }
 
@@ -74,12 +80,16 @@ struct Mailbox {
 #[derive(Default)]
 struct MailboxState {
     waiting: VecDeque<Update>,
+    /// Position of the newest event that was published, or was in the log before. Later ones may be by another process.
+    newest: Seq,
     /// Questions that were asked or closed. They are delivered before other updates and never dropped.
     questions: VecDeque<Delta>,
     delta_bytes: usize,
     /// Step whose text was partly dropped. The rest of its text is skipped, because it would not be
     /// contiguous. The reply in the log contains the whole text.
     missed: Option<StepId>,
+    /// Running calls of which output was dropped after the last one in `waiting`.
+    omitted: HashSet<CallId>,
     /// True if updates were dropped, so that the log must be read.
     behind: bool,
     closed: bool,
@@ -103,6 +113,8 @@ impl Hub {
             }
             let open = state.questions.iter().cloned();
             box_state.questions.extend(open.map(|question| Delta::Question { question }));
+            box_state.omitted.clone_from(&state.printing);
+            box_state.newest = last.max(after);
             box_state.behind = catching_up;
             box_state.closed = state.closed;
         }
@@ -117,6 +129,7 @@ impl Hub {
                 state.recent.pop_front();
             }
             state.recent.push_back(Arc::clone(logged));
+            forget_ended(&mut state.printing, &logged.event);
         }
         state.for_each_mailbox(|mailbox| {
             for logged in events {
@@ -126,7 +139,11 @@ impl Hub {
     }
 
     pub(crate) fn delta(&self, delta: &Delta) {
-        self.state.lock().for_each_mailbox(|mailbox| mailbox.push_delta(delta));
+        let mut state = self.state.lock();
+        if let Delta::Output { call, .. } = delta {
+            state.printing.insert(call.clone());
+        }
+        state.for_each_mailbox(|mailbox| mailbox.push_delta(delta));
     }
 
     /// Publishes a question, also to front ends that subscribe while it is open.
@@ -180,14 +197,19 @@ impl HubState {
 
 impl MailboxState {
     fn push(&mut self, update: Update) {
-        if self.behind {
-            return; // the reader will load the log
+        if let Update::Logged(logged) = &update {
+            self.newest = logged.seq;
+            forget_ended(&mut self.omitted, &logged.event);
         }
-        if self.waiting.len() >= MAILBOX_UPDATES_MAX {
+        if !self.behind && self.waiting.len() >= MAILBOX_UPDATES_MAX {
+            self.omitted.extend(self.waiting.iter().filter_map(printing_call).cloned());
             self.waiting.clear();
             self.delta_bytes = 0;
             self.behind = true;
-            return;
+        }
+        if self.behind {
+            self.omitted.extend(printing_call(&update).cloned());
+            return; // the reader will load the log
         }
         self.delta_bytes += text_bytes(&update);
         self.waiting.push_back(update);
@@ -197,6 +219,26 @@ impl MailboxState {
         let update = self.waiting.pop_front()?;
         self.delta_bytes -= text_bytes(&update);
         Some(update)
+    }
+
+    /// Drops the oldest `count` updates. A line in the next output of a call says so.
+    fn drop_oldest_updates(&mut self, count: usize) {
+        let dropped: Vec<Update> = (0..count).map_while(|_| self.pop()).collect();
+        for call in dropped.iter().filter_map(printing_call).collect::<HashSet<_>>() {
+            let next = self.waiting.iter_mut().find_map(|update| match update {
+                Update::Delta(Delta::Output { call: printing, text }) if printing == call => Some(text),
+                Update::Delta(_) | Update::Logged(_) => None,
+            });
+            match next {
+                Some(text) => {
+                    text.insert_str(0, OMITTED_OUTPUT);
+                    self.delta_bytes += OMITTED_OUTPUT.len();
+                }
+                None => {
+                    self.omitted.insert(call.clone());
+                }
+            }
+        }
     }
 
     /// Returns false for a delta that exceeds the limit, or whose step lost earlier deltas.
@@ -224,8 +266,19 @@ impl MailboxState {
 
     fn push_delta(&mut self, delta: &Delta) {
         if !self.accepts(delta) {
+            if let Delta::Output { call, .. } = delta {
+                self.omitted.insert(call.clone());
+            }
             return;
         }
+        let mut resumed = None;
+        if let Delta::Output { call, text } = delta
+            && !self.behind
+            && self.omitted.remove(call)
+        {
+            resumed = Some(Delta::Output { call: call.clone(), text: format!("{OMITTED_OUTPUT}{text}") });
+        }
+        let delta = resumed.as_ref().unwrap_or(delta);
         let before = self.waiting.back().map_or(0, text_bytes);
         let joined = match (self.waiting.back_mut(), delta) {
             (Some(Update::Delta(waiting @ Delta::Progress { .. })), Delta::Progress { .. }) => {
@@ -259,6 +312,26 @@ impl MailboxState {
     }
 }
 
+/// Returns the call whose output this is.
+fn printing_call(update: &Update) -> Option<&CallId> {
+    match update {
+        Update::Delta(Delta::Output { call, .. }) => Some(call),
+        Update::Delta(_) | Update::Logged(_) => None,
+    }
+}
+
+/// Removes the calls that end with an event.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other events end no call")]
+fn forget_ended(calls: &mut HashSet<CallId>, event: &Event) {
+    match event {
+        Event::ToolFinished { call, .. } => {
+            calls.remove(call);
+        }
+        Event::TurnEnded { .. } => calls.clear(),
+        _ => {}
+    }
+}
+
 fn text_bytes(update: &Update) -> usize {
     match update {
         Update::Delta(
@@ -278,12 +351,12 @@ fn text_bytes(update: &Update) -> usize {
     }
 }
 
-/// Removes the older half of text that is longer than twice `PENDING_OUTPUT_BYTES_MAX`. Removing half at once keeps the
-/// cost per byte constant.
+/// Removes the older half of text that is longer than twice `PENDING_OUTPUT_BYTES_MAX`, and says so in a line. Removing
+/// half at once keeps the cost per byte constant.
 fn drop_oldest(text: &mut String) {
     if text.len() > 2 * PENDING_OUTPUT_BYTES_MAX {
         let cut = text.ceil_char_boundary(text.len() - PENDING_OUTPUT_BYTES_MAX);
-        text.drain(..cut);
+        text.replace_range(..cut, OMITTED_OUTPUT);
     }
 }
 
@@ -363,17 +436,17 @@ impl Updates {
     /// Loads the next page of the log, or returns `None` if the store fails. Changes nothing before the page is
     /// complete, so that it can be canceled and restarted.
     async fn read_log(&mut self) -> Option<()> {
-        let page = self.store.load(&self.id, self.seen, LOAD_EVENTS_MAX).await.ok()?;
+        let mut page = self.store.load(&self.id, self.seen, LOAD_EVENTS_MAX).await.ok()?;
+        let mut state = self.mailbox.state.lock();
+        page.retain(|logged| logged.seq <= state.newest);
         self.reading = page.len() == LOAD_EVENTS_MAX;
         if let Some(last) = page.last() {
             // Pending updates from before the end of the page are either in the page or were transient.
-            let mut state = self.mailbox.state.lock();
             let old = |update: &Update| matches!(update, Update::Logged(logged) if logged.seq <= last.seq);
             let covered = state.waiting.iter().rposition(old).map_or(0, |newest| newest + 1);
-            for _ in 0..covered {
-                state.pop();
-            }
+            state.drop_oldest_updates(covered);
         }
+        drop(state);
         self.page.extend(page);
         Some(())
     }

@@ -29,6 +29,7 @@ mod summary;
 mod time;
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +103,8 @@ struct Inbox {
     parked: Option<Worker>,
     /// Position of the last durable event.
     seq: Seq,
+    /// Positions of the events by another process that the last reload brought; empty if there are none.
+    reloaded: Range<Seq>,
     /// Time when the inbox last became empty, or when the session was opened in this process.
     active: Timestamp,
     /// Reason for the end, once the session has ended for good in this process.
@@ -175,6 +178,7 @@ impl LiveSession {
             jobs: worker.session.jobs().clone(),
             parked: Some(worker),
             seq,
+            reloaded: Seq(0)..Seq(0),
             active: ports.clock.now(),
             closed: None,
         };

@@ -18,21 +18,25 @@ mod survey;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sysop_core::catalog::VIEW_IMAGE_TOOL;
 use sysop_core::guard::GuardTimeout;
+use sysop_core::host_names::fold_names;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome, Status};
-use sysop_core::policy::{Survey, UndoOffer};
+use sysop_core::policy::{CommandContext, Dialect, Survey, UndoOffer};
 use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::{TERMINAL_TOOLS, ToolEffect, ToolSpec};
-use sysop_core::undo::{NOT_EXACT, UndoRecord};
+use sysop_core::undo::{self, NOT_EXACT, UndoRecord};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::Prompter;
 use tokio::task::JoinSet;
@@ -48,6 +52,9 @@ use crate::output::artifacts::Artifacts;
 use crate::settings::ARTIFACT_BYTES_MAX;
 use crate::tools::UNDO;
 use crate::undo::records_of;
+
+/// Time after which a survey names the hosts that have not answered.
+const SURVEY_NOTICE: Duration = Duration::from_secs(2);
 
 /// Default number of hosts on which a call runs concurrently.
 pub const HOSTS_AT_ONCE: usize = 16;
@@ -100,12 +107,15 @@ pub struct Fleet {
     artifacts: Artifacts,
     /// Lock held by the host whose question is currently shown to the user.
     prompt_lock: Arc<tokio::sync::Mutex<()>>,
+    people: Mutex<Option<Arc<dyn Prompter>>>,
 }
 
 struct HostCall {
     member: Arc<Member>,
     call: ToolCall,
     guard: Option<GuardTimeout>,
+    /// Reason why the call's survey did not reach the host, so that the call does not run there.
+    missed: Option<String>,
 }
 
 impl Fleet {
@@ -122,6 +132,7 @@ impl Fleet {
             limits: settings.limits,
             artifacts: Artifacts::new(settings.artifacts, ARTIFACT_BYTES_MAX),
             prompt_lock: Arc::default(),
+            people: Mutex::default(),
         })
     }
 
@@ -139,7 +150,12 @@ impl Fleet {
                 format!("the tool {name} is not available on all hosts; available: {}", names.join(", "))
             });
         }
-        let job = |member: &Arc<Member>| HostCall { member: Arc::clone(member), call: call.clone(), guard };
+        let job = |member: &Arc<Member>| HostCall {
+            member: Arc::clone(member),
+            call: call.clone(),
+            guard,
+            missed: None,
+        };
         Ok(self.members.iter().map(job).collect())
     }
 
@@ -176,6 +192,7 @@ impl Fleet {
                     member: Arc::clone(member),
                     call: ToolCall { arguments, ..call.clone() },
                     guard: None,
+                    missed: None,
                 }
             })
             .collect())
@@ -204,10 +221,20 @@ impl Fleet {
                     member: Arc::clone(member),
                     call: ToolCall { arguments, ..call.clone() },
                     guard: None,
+                    missed: None,
                 }
             })
         };
         Ok(self.members.iter().filter_map(of_member).collect())
+    }
+
+    /// Names the hosts that have not answered the survey of a call yet.
+    fn tell_wait(&self, call: &ToolCall, hosts: &[&str]) {
+        let what = if call.text_argument("command").is_some() { "command" } else { "call" };
+        let (all, left) = (self.members.len(), fold_names(hosts));
+        if let Some(people) = &*self.people.lock() {
+            people.notice(&format!("checking the {what} on {all} hosts: waiting for {left}…"));
+        }
     }
 
     /// Surveys an undo: each host plans its own records.
@@ -255,13 +282,26 @@ impl Fleet {
         })
     }
 
-    /// Returns the number of jobs that run first. All jobs run first if there is no canary, if the tool is
-    /// read-only, or if it is `undo`.
-    fn first(&self, tool: &str, jobs: usize) -> usize {
-        let looks = self.specs.iter().any(|spec| spec.name == tool && spec.effect == ToolEffect::Reads);
+    /// Returns the number of jobs that run first. All jobs run first if there is no canary, if the call only reads, or
+    /// if it is `undo`.
+    fn first(&self, jobs: &[HostCall]) -> usize {
+        let reads = |job: &HostCall| job.call.name == UNDO || self.only_reads(&job.call);
         match self.canary {
-            Some(canary) if !looks && tool != UNDO => canary.get().min(jobs),
-            Some(_) | None => jobs,
+            Some(canary) if !jobs.iter().all(reads) => canary.get().min(jobs.len()),
+            Some(_) | None => jobs.len(),
+        }
+    }
+
+    fn only_reads(&self, call: &ToolCall) -> bool {
+        let spec = self.specs.iter().find(|spec| spec.name == call.name);
+        match (spec.map(|spec| spec.effect), call.text_argument("command")) {
+            (Some(ToolEffect::Reads), _) => true,
+            (Some(ToolEffect::Command), Some(command)) => {
+                // The hosts may have different shells; for `sh`, the analysis considers both readings.
+                let context = CommandContext { dialect: Dialect::Sh, ..CommandContext::default() };
+                undo::plan(command, &Survey::elsewhere(context)).is_none()
+            }
+            (_, _) => false,
         }
     }
 
@@ -287,9 +327,12 @@ impl Fleet {
         sink: &DeltaSink,
         cancel: &CancellationToken,
     ) -> Outcome {
-        let tool = jobs.first().map(|job| job.call.name.clone()).unwrap_or_default();
+        // Hosts that follow later start after other calls were surveyed.
+        for job in &mut jobs {
+            job.missed = job.member.missed(&job.call.id);
+        }
         let progress = Progress::new(jobs.len(), sink.clone());
-        let rest = jobs.split_off(self.first(&tool, jobs.len()));
+        let rest = jobs.split_off(self.first(&jobs));
         let mut told = self.run_concurrently(jobs, &progress, cancel).await;
         if !rest.is_empty() {
             match report::canary_failure(&mut told, &self.artifacts).await {
@@ -320,14 +363,17 @@ impl Fleet {
         loop {
             while running.len() < self.at_once
                 && !cancel.is_cancelled()
-                && let Some((place, HostCall { member, call, guard })) = waiting.next()
+                && let Some((place, HostCall { member, call, guard, missed })) = waiting.next()
             {
                 // Remains as the result if the host's task panics.
                 told[place].outcome = Outcome::new(Status::Unknown, "internal error; the result is unknown");
                 let (progress, cancel) = (progress.clone(), cancel.clone());
                 running.spawn(async move {
                     let lines = LinePrefixer::new(&member.name, progress.sink());
-                    let outcome = member.run(call, guard, lines.sink(), &cancel).await;
+                    let outcome = match missed {
+                        Some(why) => Outcome::unreachable(why),
+                        None => member.run(call, guard, lines.sink(), &cancel).await,
+                    };
                     lines.finish();
                     progress.host_ended(&member.name, &outcome);
                     (place, outcome)
@@ -353,8 +399,26 @@ impl Host for Fleet {
             return self.survey_undo(call).await;
         }
         let names: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
-        let surveys = self.members.iter().map(|member| member.survey(call));
-        survey::merged(&names, futures::future::join_all(surveys).await)
+        let pending = Mutex::new(names.clone());
+        let surveys = self.members.iter().map(|member| async {
+            let survey = member.survey(call).await;
+            pending.lock().retain(|name| *name != &*member.name);
+            survey
+        });
+        let mut surveys = pin!(futures::future::join_all(surveys));
+        let mut told = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                surveys = &mut surveys => return survey::merged(&names, surveys),
+                () = tokio::time::sleep(SURVEY_NOTICE) => {}
+            }
+            let left = pending.lock().clone();
+            if left != told {
+                self.tell_wait(call, &left);
+                told = left;
+            }
+        }
     }
 
     async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
@@ -389,6 +453,7 @@ impl Host for Fleet {
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        *self.people.lock() = Some(Arc::clone(&people));
         for member in &self.members {
             let people = HostPrompter::new(member, Arc::clone(&people), Arc::clone(&self.prompt_lock));
             member.host.set_prompter(Arc::new(people));

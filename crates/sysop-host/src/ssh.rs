@@ -58,6 +58,7 @@ mod marks;
 mod master;
 mod mux;
 mod process_tree;
+mod recent_miss;
 mod relay;
 mod resolve;
 mod running_script;

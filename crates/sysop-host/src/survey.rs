@@ -13,6 +13,9 @@ use sysop_core::tool::ToolEffect;
 use crate::tools::{Toolbox, UNDO};
 use crate::undo::records_of;
 
+/// Reason why nothing is known of a command while a program runs in the terminal.
+const TERMINAL_IS_BUSY: &str = "a program runs in the terminal; the command will not run until it ends";
+
 impl Toolbox {
     /// Surveys a call and resolves its targets. `fence` selects the terminal that the call would use.
     pub(crate) async fn survey(&self, call: &ToolCall, fence: &Fence) -> Survey {
@@ -101,6 +104,9 @@ impl Toolbox {
         let terminal = self.terminal_for(fence);
         let place = terminal.survey(usage).await;
         terminal.note_place(call, &place);
+        if place.is_busy {
+            survey.incomplete = Some(TERMINAL_IS_BUSY.to_owned());
+        }
         let context = &mut survey.context;
         context.dialect = place.dialect;
         context.own_shell = false;

@@ -199,7 +199,7 @@ impl Toolbox {
             return Preparation::NotNeeded;
         }
         if plan.entries.is_empty() {
-            return Preparation::Failed("the changes of the call are unknown".to_owned());
+            return Preparation::Failed("it is unknown what the call changed".to_owned());
         }
         let record = UndoRecord { id: new_id(), host: String::new(), rights: plan.rights };
         let folder = self.undo_folder(plan.rights);

@@ -121,7 +121,8 @@ impl HostSession {
             let Update::Logged(logged) = &update else { continue };
             *seen = logged.seq;
             // Another process may have continued the session; its turns come first.
-            if turn.id.is_none() && !call.begins(&logged.event) {
+            let is_foreign = self.session.is_by_another_process(logged.seq);
+            if turn.id.is_none() && (is_foreign || !call.begins(&logged.event)) {
                 continue;
             }
             if let Some(end) = self.handle(&logged.event, &mut turn, caller, settings).await? {

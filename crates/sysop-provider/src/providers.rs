@@ -25,7 +25,7 @@ use crate::local::{self, LocalClient};
 use crate::model_probe;
 use crate::ollama::{Ollama, is_small};
 use crate::openai::OpenAi;
-use crate::redact::Redactor;
+use crate::redact::{Redactor, is_page};
 use crate::remote::ollama::{RemoteOllama, RemoteOllamaModel, Tunnel};
 use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX, SettingSources};
 use crate::tool_calling::{ToolCalling, ToolCallingReport};
@@ -324,7 +324,15 @@ impl Providers {
             return Err(self.refusal(list_request, status, &body, redactor));
         }
         let body: Value = serde_json::from_str(&body).map_err(|_| {
-            let message = format!("{} returned {}; check base_url", target.name, redactor.quote(&body));
+            let quote = redactor.quote(&body);
+            let setting = list_request.sources.base_url.as_deref().unwrap_or("base_url");
+            let origin = reqwest::Url::parse(&list_request.url).map(|url| url.origin().ascii_serialization());
+            let message = match origin {
+                Ok(origin) if is_page(&body) => {
+                    format!("{origin} returned {quote}, which is not an API; check {setting}")
+                }
+                Ok(_) | Err(_) => format!("{} returned {quote}; check {setting}", target.name),
+            };
             failure(FailureKind::Protocol, message)
         })?;
         let list = body[list_request.list].as_array().or(body.as_array());

@@ -102,7 +102,15 @@ pub enum ExitBehavior {
 }
 
 /// Runs the REPL until the user leaves. Returns `Failed` if the session is gone, `Interrupted` if the user
-/// left a running turn with Ctrl+C, and `Terminated` or `HungUp` after SIGTERM or SIGHUP.
+/// left a running turn with Ctrl+C, `Terminated` or `HungUp` after SIGTERM or SIGHUP, and `PipeClosed` if nobody reads
+/// the output any more.
 pub async fn run(context: ReplContext) -> anyhow::Result<Exit> {
-    repl::Repl::new(context)?.run().await
+    let is_closed_pipe = |error: &anyhow::Error| {
+        let cause = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    match repl::Repl::new(context)?.run().await {
+        Err(error) if is_closed_pipe(&error) => Ok(Exit::PipeClosed),
+        ended => ended,
+    }
 }

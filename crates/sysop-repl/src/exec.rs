@@ -12,11 +12,11 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde_json::json;
 use sysop_core::catalog::BASH_TOOL;
-use sysop_core::event::{Decision, Event, Input, Origin, PauseReason, StopReason, Update};
+use sysop_core::event::{Decision, Delta, Event, Input, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::image::ImageRef;
 use sysop_core::missed_hosts::MissedHosts;
-use sysop_core::preview::STILL_CHECKING;
+use sysop_core::policy::RiskClass;
 use sysop_core::text::neutralize_line;
 use sysop_core::transcript::{ItemBody, ItemId, SessionPhase, Transcript};
 use sysop_core::ui_text;
@@ -25,6 +25,7 @@ use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::command::undo_arguments;
 use sysop_wire::Encoder;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Exit;
@@ -44,6 +45,7 @@ mod standard_input;
 mod stopping;
 #[cfg(test)]
 mod tests;
+mod unattended;
 
 pub use answer_schema::{AnswerSchema, SCHEMA_BYTES_MAX};
 use answer_schema::{CORRECTIONS_MAX, correction};
@@ -51,7 +53,7 @@ pub use call_output::CallOutput;
 use host_sessions::HostSessions;
 use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
-use program_prompts::{ProgramPrompts, PromptReceiver, PromptSender};
+use program_prompts::{ProgramPrompts, PromptSender};
 pub use sequence::{
     CallRole, CommandSequence, ConfirmHandler, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent,
     SequenceStep, confirm_on_terminal,
@@ -68,8 +70,6 @@ const LEAVE: Duration = Duration::from_secs(1);
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 /// Maximum length of a task from standard input, in bytes.
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Maximum length of a command that is quoted in a sentence, in characters.
-const COMMAND_CHARS_MAX: usize = 200;
 /// Name under which this front end answers approvals.
 pub const BY: &str = "exec";
 
@@ -150,6 +150,8 @@ pub struct ExecContext {
     pub confirm: Option<ConfirmHandler>,
     /// Service that saves rules; `None` if "always" is not offered.
     pub service: Option<Arc<dyn SessionService>>,
+    /// Flags that a command which resumes the task repeats, each followed by a space.
+    pub resume_flags: String,
     /// True if standard input is a terminal, on which keys typed during a call would stand between the lines.
     pub hides_keys: bool,
     /// Requests to exit the process.
@@ -230,15 +232,14 @@ fn artifact_directory(service: Option<&dyn SessionService>) -> Option<String> {
 }
 
 pub async fn run(context: ExecContext) -> Exit {
-    let encoder = encoder(&context);
-    let mut stops = context.stops;
     // Subscribe from the start of the log: the first event names the host and the tools.
     let mut updates = context.opened.session.subscribe(Seq(0));
+    let encoder = encoder(&context);
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.artifacts = artifact_directory(context.service.as_deref());
-    printer.session = context.opened.session.id().short().to_owned();
+    printer.name_session(context.opened.session.id(), context.resume_flags);
     printer.configure(context.call_output, context.is_quiet, context.schema.is_some());
-    let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
+    let (mut stops, (confirmations, mut confirmed)) = (context.stops, tokio::sync::mpsc::unbounded_channel());
     let plan_only = matches!(context.task, ExecTask::Undo { plan_only: true, .. });
     let undo_hint = undo_hint(&context.task, context.opened.session.id());
     let (input, sequence) = first_input(context.task, context.images, context.confirm, confirmations);
@@ -257,7 +258,9 @@ pub async fn run(context: ExecContext) -> Exit {
         hosts: HostSessions::default(),
         withdrawn: Arc::new(AtomicBool::new(false)),
         questions: ProgramPrompts::with_handler(context.ask_for_program),
+        asking: JoinSet::new(),
         edited: None,
+        allowed: None,
         late_effect: LateEffect::default(),
         service: context.service,
         plan_only,
@@ -267,9 +270,7 @@ pub async fn run(context: ExecContext) -> Exit {
         wait: None,
     };
     run.name_chosen_session();
-    // Cancel a turn that is left running, because nobody may be there to answer its questions.
-    let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
-    if let Some(exit) = run.start(left.into_iter().chain(input)) {
+    if let Some(exit) = run.start(input) {
         return exit;
     }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
@@ -296,7 +297,7 @@ pub async fn run(context: ExecContext) -> Exit {
             () = sleep_until(deadline.unwrap_or_else(distant_future)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
         };
         if let Some(exit) = next {
-            run.leave(&mut replied).await;
+            run.leave().await;
             return exit;
         }
     }
@@ -371,8 +372,12 @@ struct ExecRun {
     no_echo: Option<Arc<NoEcho>>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
+    /// Handlers of questions that may still have the terminal.
+    asking: JoinSet<()>,
     /// Command of the pending approval, as the user edited it.
     edited: Option<String>,
+    /// Call that the user allowed last, with its risk at that time.
+    allowed: Option<(CallId, RiskClass)>,
     late_effect: LateEffect,
     service: Option<Arc<dyn SessionService>>,
     /// True if proposals are printed but not decided.
@@ -388,12 +393,10 @@ struct ExecRun {
 
 impl ExecRun {
     /// Withdraws the questions, clears the row about a wait, and says what a stop did.
-    async fn leave(&mut self, replied: &mut PromptReceiver) {
+    async fn leave(&mut self) {
         self.withdraw_questions();
-        if self.questions.open.is_some() {
-            // The question's handler restores the terminal before it answers.
-            let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
-        }
+        // The handler of a question restores the terminal before it ends.
+        let _ = tokio::time::timeout(LEAVE, async { while self.asking.join_next().await.is_some() {} }).await;
         self.printer.clear_wait();
         self.tell_stop();
     }
@@ -409,10 +412,10 @@ impl ExecRun {
         self.transcript.apply(update);
         if let Update::Logged(logged) = update {
             self.hosts.last = logged.seq;
-        }
-        if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
-            self.printer.replayed(update);
-            return None;
+            if logged.seq <= self.opened.last || self.opened.session.is_by_another_process(logged.seq) {
+                self.printer.replayed(update);
+                return None;
+            }
         }
         if let Err(error) = self.print(update)
             && self.ending.is_none()
@@ -436,6 +439,7 @@ impl ExecRun {
                 None
             }
             Event::ApprovalAsked { call, .. } if self.ending.is_none() && self.turn.is_some() => {
+                self.tell_second_question(&call.id);
                 self.request_approval(&call.id, ask, answers)
             }
             Event::ApprovalPreviewed { call, preview, .. } if self.ending.is_none() => {
@@ -456,7 +460,7 @@ impl ExecRun {
             {
                 self.stop_at_pause(*reason, detail.as_deref().unwrap_or_default())
             }
-            Event::ToolStarted { .. } => {
+            Event::ToolStarted { .. } if self.turn.is_some() => {
                 self.missed_hosts.note_start();
                 None
             }
@@ -521,8 +525,9 @@ impl ExecRun {
     }
 
     fn print(&mut self, update: &Update) -> io::Result<()> {
-        // The end of an earlier, canceled turn is not part of the task's output.
-        if self.turn.is_none() && !self.printer.is_for_programs() {
+        // The end of an earlier, canceled turn is not part of the task's output. A notice may tell what it waits for.
+        let is_notice = matches!(update, Update::Delta(Delta::Notice { .. }));
+        if self.turn.is_none() && !is_notice && !self.printer.is_for_programs() {
             return Ok(());
         }
         if self.questions.open.is_some() && !self.printer.is_for_programs() {
@@ -620,23 +625,7 @@ impl ExecRun {
                 Err(error) => self.handle_write_error(&error),
             };
         }
-        let Some(ask) = ask.cloned() else {
-            let command: String =
-                safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
-            let hint = self.undo_hint.clone().unwrap_or_else(|| ui_text::way_to_approve(plan));
-            let guard = plan.guarded.map(ui_text::guarded);
-            let preview = plan.preview.clone();
-            self.printer.error(&format!(
-                "`{command}` needs approval, but no terminal is available; it did not run; {hint}"
-            ));
-            for line in preview.iter().filter(|line| *line != STILL_CHECKING) {
-                self.printer.note(&format!("preview: {}", line.replace('\n', " ")));
-            }
-            if let Some(guard) = guard {
-                self.printer.note(&guard);
-            }
-            return self.end(Exit::ApprovalNeeded);
-        };
+        let Some(ask) = ask.cloned() else { return self.end_unapproved(call) };
         let service = self.service.as_ref();
         let rule = service
             .and_then(|service| service.offered_rule(self.opened.session.id(), &self.transcript, plan));
@@ -651,13 +640,27 @@ impl ExecRun {
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
         let no_echo = self.no_echo.clone();
-        tokio::task::spawn_blocking(move || {
+        self.spawn_question(move || {
             let answer = (ask.0)(&question, &withdrawn);
             drop(no_echo);
             // The receiver is gone if the task has ended.
             let _ = answers.send((call, answer));
         });
         None
+    }
+
+    /// Says why a call that the user allowed is asked about again.
+    fn tell_second_question(&mut self, call: &CallId) {
+        let Some((_, before)) = self.allowed.take().filter(|(allowed, _)| allowed == call) else { return };
+        if let Some(plan) = self.transcript.plan(call) {
+            self.printer.say(&words::asked_again(before, plan));
+        }
+    }
+
+    /// Runs the handler of a question, which has the terminal until it ends.
+    fn spawn_question(&mut self, handler: impl FnOnce() + Send + 'static) {
+        while self.asking.try_join_next().is_some() {}
+        self.asking.spawn_blocking(handler);
     }
 
     /// Handles a failed write to standard output. Reports the error unless the pipe was closed.
@@ -706,6 +709,9 @@ impl ExecRun {
                 return self.end(Exit::ApprovalNeeded);
             }
         };
+        if matches!(decision, Decision::Allow { .. } | Decision::AllowSession { .. }) {
+            self.allowed = self.transcript.plan(&call).map(|plan| (call.clone(), plan.risk.class));
+        }
         self.send_input(Input::Decision { call, decision, by: BY.to_owned(), person: None })
     }
 

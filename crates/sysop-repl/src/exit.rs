@@ -12,7 +12,7 @@ pub enum Exit {
     Usage,
     /// An approval was needed but nobody could give it, so nothing ran.
     ApprovalNeeded,
-    /// Another front end stopped the turn.
+    /// A user rejected the task's call or stopped the turn, here or in another front end.
     Stopped,
     /// The terminal is gone (SIGHUP).
     HungUp,

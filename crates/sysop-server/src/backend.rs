@@ -163,6 +163,12 @@ pub trait SessionBackend: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the approval mode of a session on this host for which no mode is chosen, if it is known.
+    fn default_approval(&self, host: &str) -> Option<ApprovalMode> {
+        let _ = host;
+        None
+    }
+
     /// Models that can be used, the configured default first.
     async fn models(&self) -> Vec<ModelRef> {
         vec![self.model(None)]
@@ -185,6 +191,9 @@ pub trait SessionBackend: Send + Sync {
 
     /// Records for the audit that `who` asks for a turn of the session.
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>, is_retry: bool);
+
+    /// Forgets what `attribute_to` recorded, because the session did not accept the request.
+    fn forget_request(&self, id: &SessionId, who: &str, is_retry: bool);
 
     /// Audits a decision refused because one of the session's commands may have created the caller's token.
     async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {

@@ -59,7 +59,12 @@ pub(crate) async fn handle_message(
         }
         ClientMessage::QuestionAnswer { .. } => return answer(session_ref, by, &message),
         ClientMessage::TerminalInput { data, .. } => {
-            terminal(session_ref)?.input(by, data.expose().as_bytes());
+            let terminal = terminal(session_ref)?;
+            if !terminal.is_open() {
+                let why = "the terminal is not open yet; attach to it, and wait for its first output";
+                return Err(rejection(ErrorCode::NoTerminal, why));
+            }
+            terminal.input(by, data.expose().as_bytes());
             return Ok(MessageOutcome::Accepted);
         }
         ClientMessage::TerminalResize { cols, rows, .. } => {
@@ -173,8 +178,9 @@ fn forward_to_session(
     {
         return Ok(MessageOutcome::Ignored);
     }
+    let is_retry = matches!(message, ClientMessage::Retry { .. });
     if message.starts_turn() {
-        attribute(inner, session_ref, caller, matches!(message, ClientMessage::Retry { .. }));
+        attribute(inner, session_ref, caller, is_retry);
     }
     let mut inputs = message.inputs(by);
     for input in &mut inputs {
@@ -183,6 +189,9 @@ fn forward_to_session(
         }
     }
     let sent = send(inner, session_ref, inputs);
+    if message.starts_turn() && sent.is_err() {
+        inner.registry.backend.forget_request(&session_ref.state.id, by, is_retry);
+    }
     if let (Some(name), Err(_)) = (&name, &sent) {
         inner.registry.forget_delivery(&session_ref.state.id, &caller.key, name); // so that the client can retry
     }

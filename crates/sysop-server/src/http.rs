@@ -12,6 +12,7 @@ mod links;
 mod log_in;
 mod openapi;
 pub(crate) mod problem;
+mod redacted_artifact;
 #[cfg(test)]
 mod scope_table;
 mod sessions;
@@ -153,7 +154,7 @@ fn session_routes() -> Vec<Route> {
         .response("201", "Stored", json::<sessions::Created>()),
         get(
             session!("/paths"),
-            Read,
+            Operate,
             catalog::paths,
             "List paths below the session's root that contain a word",
         )

@@ -9,10 +9,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde_json::Value;
-use sysop_core::event::{ConfigChange, Event, Logged, Update};
+use sysop_core::event::{ConfigChange, Delta, Event, Logged, Update};
 use sysop_core::id::{CallId, Seq, Timestamp};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{Risk, Rule};
+use sysop_core::redact::live::LiveRedactor;
 use sysop_core::tool::ClientTools;
 use sysop_wire::{Encoder, LogPosition, ServerMessage};
 use tokio::time::Instant;
@@ -235,6 +236,9 @@ pub(crate) struct SessionFeed {
     stopped: HashSet<CallId>,
     /// Messages held back until it is known whether their call must run on this client.
     deferred: Option<DeferredCall>,
+    /// Live output of the calls that are running, for a client that must not see more than the log has. `None` for others,
+    /// who need prompts and progress bars as they are.
+    redactors: Option<HashMap<CallId, LiveRedactor>>,
     session_ref: SessionRef,
 }
 
@@ -290,8 +294,15 @@ impl SessionFeed {
             announced: HashSet::new(),
             stopped: HashSet::new(),
             deferred: None,
+            redactors: None,
             session_ref,
         }
+    }
+
+    /// Redacts live output if the caller may not operate. Called before the first message is read.
+    pub(crate) fn for_caller(mut self, caller: &Caller) -> Self {
+        self.redactors = (!caller.scopes.operate).then(HashMap::new);
+        self
     }
 
     /// Starts or stops offering tools through this client.
@@ -334,12 +345,19 @@ impl SessionFeed {
     #[expect(clippy::wildcard_enum_match_arm, reason = "only calls need more than their messages")]
     fn take(&mut self, update: &Update) {
         let logged = match update {
+            Update::Delta(Delta::Output { call, text }) if self.redactors.is_some() => {
+                // The beginning of the output is known only if the call began while this feed was open.
+                let redactors = self.redactors.get_or_insert_default();
+                let text = redactors.entry(call.clone()).or_insert_with(LiveRedactor::after_gap).push(text);
+                return self.take_output(call, text);
+            }
             Update::Delta(delta) => {
                 self.ready.extend(in_pieces(self.follower.encoder.encode_delta(delta)));
                 return;
             }
             Update::Logged(logged) => logged,
         };
+        self.follow_output(logged);
         let messages = self.follower.encode_event(logged);
         match &logged.event {
             Event::ToolFinished { call, .. } => {
@@ -361,6 +379,31 @@ impl SessionFeed {
         if logged.seq > self.known {
             let follower = &self.follower;
             self.ready.extend(messages.into_iter().map(|message| follower.with_offer(message)));
+        }
+    }
+
+    /// Begins the redaction of a call's live output at its start, and sends the rest of the output at its end.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only calls have live output")]
+    fn follow_output(&mut self, logged: &Logged) {
+        let Some(redactors) = &mut self.redactors else { return };
+        match &logged.event {
+            Event::ToolStarted { call, .. } if logged.seq > self.session_ref.opened.last => {
+                redactors.insert(call.id.clone(), LiveRedactor::default());
+            }
+            Event::ToolFinished { call, .. } => {
+                if let Some(mut redactor) = redactors.remove(call) {
+                    self.take_output(call, redactor.finish());
+                }
+            }
+            Event::TurnEnded { .. } => redactors.clear(),
+            _ => {}
+        }
+    }
+
+    fn take_output(&mut self, call: &CallId, text: String) {
+        if !text.is_empty() {
+            let delta = Delta::Output { call: call.clone(), text };
+            self.ready.extend(in_pieces(self.follower.encoder.encode_delta(&delta)));
         }
     }
 
@@ -506,6 +549,10 @@ mod tests {
             None
         }
 
+        fn is_by_another_process(&self, _: Seq) -> bool {
+            false
+        }
+
         fn last_error(&self) -> Option<String> {
             None
         }
@@ -549,6 +596,8 @@ mod tests {
         }
 
         fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>, _: bool) {}
+
+        fn forget_request(&self, _: &SessionId, _: &str, _: bool) {}
 
         fn model(&self, _: Option<&str>) -> ModelRef {
             ModelRef::new("demo", "demo")

@@ -77,7 +77,8 @@ pub(crate) async fn events(
         }
         false => None,
     };
-    let mut feed = SessionFeed::new(session_ref, shared.registry.backend.as_ref(), start, false).await;
+    let feed = SessionFeed::new(session_ref, shared.registry.backend.as_ref(), start, false).await;
+    let mut feed = feed.for_caller(&caller);
     if let Some(client_tools) = client_tools.filter(|client_tools| !client_tools.tools.is_empty()) {
         feed.register(Some(state.tool_broker.register(&caller.key, client_tools)));
     }

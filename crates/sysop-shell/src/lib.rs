@@ -121,10 +121,12 @@ pub use grant::{Grant, covers, grant_for};
 pub use highlight::{HighlightKind, highlight};
 pub use quote::single_quoted;
 pub use repository::is_plain_git_setting;
-pub use risk::{Finding, Risk, RiskClass};
+pub use risk::{Finding, NO_ANSWER, Risk, RiskClass};
 
 /// Maximum bytes of a command. A longer command is dangerous and is not analyzed.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
+/// Maximum number of hidden characters that a finding names.
+const HIDDEN_NAMED_MAX: usize = 8;
 
 /// Result of the analysis of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -160,8 +162,7 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
     if command.len() > COMMAND_BYTES_MAX {
         state.note_unread(whole, "too long to analyze");
     } else if let Some((at, hidden)) = command.char_indices().find(|(_, c)| is_hidden(*c)) {
-        let why = format!("contains the control or invisible character {}", visible(hidden));
-        state.note_unread((at, at + hidden.len_utf8()), &why);
+        state.note_unread((at, at + hidden.len_utf8()), &hidden_characters(command));
     } else {
         state.run_script(command, ScriptOrigin::TopLevel, &Stdin::Inherited);
         let builds = programs::builds(state.invocations());
@@ -193,6 +194,20 @@ fn visible(hidden: char) -> String {
         code @ 0..0x100 => format!("\\x{code:02x}"),
         code => format!("\\u{{{code:x}}}"),
     }
+}
+
+/// Returns a phrase that names the hidden characters of a command, each once.
+fn hidden_characters(command: &str) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for name in command.chars().filter(|c| is_hidden(*c)).map(visible) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let rest = names.split_off(names.len().min(HIDDEN_NAMED_MAX)).len();
+    let noun = if names.len() == 1 { "character" } else { "characters" };
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("contains the control or invisible {noun} {}{more}", names.join(", "))
 }
 
 /// Returns true for characters that can disguise a command: control, direction and zero-width characters.

@@ -49,6 +49,16 @@ pub struct Finding {
     pub why: String,
 }
 
+/// Clause of a reason why facts are missing: a host did not answer in time. The time follows.
+pub const NO_ANSWER: &str = "did not answer within";
+
+impl Finding {
+    /// Returns true if the finding is due to a host that did not answer, not to the command.
+    pub fn lacks_answer(&self) -> bool {
+        self.class == RiskClass::Opaque && self.why.contains(NO_ANSWER)
+    }
+}
+
 impl RiskClass {
     /// Returns true if no grant, rule, bound or hook covers this class: the user is asked each time.
     pub fn always_asks(self) -> bool {

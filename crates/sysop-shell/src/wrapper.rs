@@ -383,7 +383,7 @@ fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let position = arguments.iter().position(|word| is_command_option(word.text()));
     let Some(position) = position else {
         if matches!(name, "su" | "runuser" | "sg") {
-            state.note(call.span, RiskClass::Opaque, "runs as another user or opens their shell");
+            state.note(call.span, RiskClass::Opaque, "runs as another user, or opens a shell as that user");
         }
         return false;
     };

@@ -174,7 +174,7 @@ impl<'a> SearchHits<'a> {
 
 /// Substrings to look for before calling `referenced_files_in`. The body of every event that refers to
 /// artifacts contains at least one of them.
-pub(crate) const FILE_REFERENCE_MARKERS: [&str; 2] = [r#""artefact":""#, r#""before":""#];
+pub(crate) const FILE_REFERENCE_MARKERS: [&str; 3] = [r#""artefact":""#, r#""before":""#, r#""records":["#];
 
 /// Returns the names in `files` that the body of an event refers to, even if the event cannot be parsed.
 pub(crate) fn referenced_files_in(body: &str, files: &HashSet<String>) -> impl Iterator<Item = String> {

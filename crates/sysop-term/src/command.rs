@@ -6,6 +6,7 @@ use sysop_core::id::JobId;
 use sysop_core::instructions::INIT_PROMPT;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
+use sysop_core::similar_word::edit_distance;
 use sysop_core::skill::Skill;
 use sysop_core::text::neutralize_line;
 
@@ -65,7 +66,11 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/cmd", "COMMAND", "Run a command without the model (same as !COMMAND)"),
     ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
     ("/shell", "", "Open the session's terminal (Ctrl+] to return)"),
-    ("/undo", "[CALL]", "Undo the last change, or a tool call by its number"),
+    (
+        "/undo",
+        "[CALL]",
+        "Undo the last change (of files: all edits of its turn), or a tool call by its number",
+    ),
     ("/output", "[N]", "Show the kept output of the last call, or of a tool call by its number"),
     ("/jobs", "[read ID|stop ID]", "List, read or stop background commands"),
     ("/background", "", "Move the running command to the background"),
@@ -380,7 +385,7 @@ fn run(rest: &str) -> InputLine {
 fn nearest(word: &str) -> Option<&'static str> {
     COMMANDS
         .iter()
-        .map(|(name, ..)| (distance(word, name), name.len().abs_diff(word.len()), *name))
+        .map(|(name, ..)| (edit_distance(word, name), name.len().abs_diff(word.len()), *name))
         .min()
         .filter(|(distance, _, name)| {
             *distance <= edits_max(word) || (word.len() > 2 && name.starts_with(word))
@@ -392,27 +397,6 @@ fn nearest(word: &str) -> Option<&'static str> {
 /// because a short word is similar to many commands.
 fn edits_max(word: &str) -> usize {
     if word.len() <= "/cost".len() { 1 } else { 2 }
-}
-
-/// Returns the edit distance with transpositions: the number of letters to change, insert, delete or swap.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            rows[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let same = usize::from(a[i - 1] != b[j - 1]);
-                let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + same);
-                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                    best = best.min(rows[i - 2][j - 2] + 1);
-                }
-                best
-            };
-        }
-    }
-    rows[a.len()][b.len()]
 }
 
 /// Returns the completions for the last word of `line`, each with a description.

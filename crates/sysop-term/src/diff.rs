@@ -77,6 +77,10 @@ impl<'a> FileEdit<'a> {
         let painter = DiffPainter { columns, theme, digits: 0 };
         let mut out = Vec::new();
         let new = lines(self.new);
+        if self.old.is_none() && leaves_file(preview) {
+            new.iter().for_each(|line| painter.line(line, DiffSide::Unchanged, None, None, &mut out));
+            return out;
+        }
         let Some(old) = self.old else {
             match present_changes(&new, preview) {
                 Some(changes) => painter.numbered(&new, &changes).changes(&new, &changes, &mut out),
@@ -137,8 +141,16 @@ struct PresentChange {
     added: usize,
 }
 
+/// Returns true if the preview of a write says that the present file already has the new text.
+fn leaves_file(preview: &[String]) -> bool {
+    matches!(preview, [line] if line.starts_with("leaves ") && line.ends_with(" as it is"))
+}
+
 /// Returns the numbers of added and removed lines that the summary of a write tells.
 fn told_counts(preview: &[String]) -> Option<(usize, usize)> {
+    if leaves_file(preview) {
+        return Some((0, 0));
+    }
     let summary = preview.iter().take_while(|line| !line.starts_with("@@ ")).last()?;
     let (_, counts) = summary.strip_suffix(" lines")?.rsplit_once(": +")?;
     let (added, removed) = counts.split_once(" −")?;

@@ -65,7 +65,7 @@ pub use self::start_screen::{RecentSession, StartScreen, StartTarget};
 pub use self::state::State;
 pub use self::status::{ActivityIndicator, StatusPart, StatusSegment, Tone};
 pub use self::text_area::rows as text_area_rows;
-use crate::{BY, RunningTurnPolicy};
+use crate::RunningTurnPolicy;
 
 /// Duration for which a flash message is shown.
 const FLASH: Duration = Duration::from_secs(4);
@@ -155,6 +155,7 @@ pub struct App {
     question_prompt: Option<QuestionPrompt>,
     /// Time until which keys are ignored, because a question closed while the user was typing the answer.
     keys_muted_until: Option<Duration>,
+    answer_repeats: key_debounce::AnswerRepeats,
     answered_questions: HashSet<QuestionId>,
     overlay: Option<Overlay>,
     /// Theme to restore if the user cancels the preview.
@@ -232,6 +233,7 @@ impl App {
             decided: None,
             question_prompt: None,
             keys_muted_until: None,
+            answer_repeats: Default::default(),
             answered_questions: HashSet::new(),
             overlay: None,
             theme_before: None,
@@ -310,6 +312,11 @@ impl App {
         self.history = crate::view::HistoryView::default();
         self.move_draft();
         before
+    }
+
+    /// Sets the name under which a server's updates name the user.
+    pub fn set_viewer(&mut self, viewer: Option<&str>) {
+        self.transcript.set_viewer(viewer);
     }
 
     /// Returns a request for the full text of the first visible item with truncated text. Returns `None` if
@@ -649,12 +656,12 @@ impl App {
         let busy = self.state().is_busy();
         let (from, to) =
             if busy { (&mut self.input, &mut self.next) } else { (&mut self.next, &mut self.input) };
-        if from.is_empty() {
+        if from.is_unused() {
             return;
         }
         if to.is_empty() {
             std::mem::swap(from, to);
-        } else {
+        } else if !from.is_empty() {
             let text = from.take();
             to.to_end();
             to.paste(&format!("\n{text}"));
@@ -786,10 +793,5 @@ impl App {
         self.question_prompt = None;
         self.move_draft();
         vec![Action::Send(Input::Cancel)]
-    }
-
-    fn decide(&mut self, call: CallId, decision: sysop_core::event::Decision, now: Duration) -> Vec<Action> {
-        self.close_review(&call, &decision, now);
-        vec![Action::Send(Input::Decision { call, decision, by: BY.to_owned(), person: None })]
     }
 }

@@ -14,7 +14,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, DataCursor, TextArea};
-use sysop_core::event::Origin;
 use sysop_core::transcript::ItemId;
 use sysop_term::cells::{truncate, width, wrap};
 use sysop_term::diff::FileEdit;
@@ -376,7 +375,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
 fn review_keys(app: &App, review: &Review) -> Vec<&'static str> {
     let plan = app.transcript().plan(review.call());
     let is_edit = plan.is_some_and(|plan| FileEdit::of(&plan.call).is_some());
-    let is_own = plan.is_some_and(|plan| plan.origin != Origin::Model);
+    let is_own = plan.is_some_and(|plan| plan.is_own(None));
     let run = match (review.takes_capital_y(), is_edit) {
         (true, false) => "Y run",
         (true, true) => "Y apply",
@@ -393,7 +392,7 @@ fn review_keys(app: &App, review: &Review) -> Vec<&'static str> {
                 Some(DraftAnswer::NeedsCapitalY) if is_edit => "Enter clear (only Y applies this)",
                 Some(DraftAnswer::NeedsCapitalY) => "Enter clear (only Y runs this)",
                 Some(DraftAnswer::Reject) => "Enter reject",
-                Some(DraftAnswer::RejectWithText) if is_own => "Enter reject and send",
+                Some(DraftAnswer::RejectWithText) if is_own => "Enter reject, keep text",
                 Some(DraftAnswer::RejectWithText) => "Enter reject with this text",
                 None => "Enter send",
             };

@@ -424,7 +424,6 @@ impl RunLoop {
         self.app.connected(ServiceCatalog { routines: service.routines(), hosts: service.hosts() });
         self.service = Some(service);
         self.opened(opened);
-        self.fetch_recent_sessions();
         let now = self.now();
         let mut actions = self.task.take().map(|task| self.app.task(&task, now)).unwrap_or_default();
         actions.append(&mut self.deferred_actions);
@@ -440,12 +439,14 @@ impl RunLoop {
             watcher.abort();
         }
         let before = self.app.opened(id, last, &spec);
+        self.app.set_viewer(session.viewer());
         let updates = self.updates.replace(session.subscribe(Seq(0)));
         if let (Some(left), Some(updates)) = (self.session.replace(session), updates) {
             self.watch_in_background(left, updates, before);
         }
         self.find_skills();
         self.fetch_branch();
+        self.fetch_recent_sessions();
     }
 
     fn find_skills(&mut self) {
@@ -624,7 +625,7 @@ impl RunLoop {
             Action::SaveTheme(theme) => self.keep_theme(theme),
             Action::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
                 Some(Some(terminal)) => self.pane = Some(TerminalPane::new(terminal, BY)),
-                Some(None) => self.app.show_flash("no terminal in this session", now),
+                Some(None) => self.app.show_flash(self.app.no_terminal(), now),
                 None => self.app.show_flash("opening the session", now),
             },
             Action::Suspend => self.suspend().await?,

@@ -195,7 +195,7 @@ pub enum ClientMessage {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         revoke: Vec<RevokedGrant>,
     },
-    /// Pauses after the current step.
+    /// Pauses after the current step. If the turn ends with that step, its next queued prompt is paused.
     #[serde(rename = "pause")]
     Pause {
         /// Session and message ids.
@@ -257,7 +257,8 @@ pub enum ClientMessage {
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Keys for the live terminal. The agent waits from the first key on.
+    /// Keys for the live terminal. The agent waits from the first key on. Before the terminal's first output, keys are
+    /// refused with `no_terminal`.
     #[serde(rename = "terminal.input")]
     TerminalInput {
         /// Session and message ids.

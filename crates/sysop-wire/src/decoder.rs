@@ -324,6 +324,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             changed,
             undo,
             images,
+            unreachable,
             ..
         } => {
             let changes = changes.into_iter().map(Into::into).collect();
@@ -338,6 +339,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
                 changed,
                 undo,
                 images: images.into_iter().map(Into::into).collect(),
+                unreachable,
                 ..Outcome::new(status, output)
             };
             Event::ToolFinished { call: tool_call_id, outcome }

@@ -391,6 +391,7 @@ impl Encoder {
             changed: outcome.changed,
             undo: outcome.undo,
             images: outcome.images.iter().map(PromptImage::from).collect(),
+            unreachable: outcome.unreachable,
         }
     }
 }

@@ -340,6 +340,9 @@ pub enum ServerMessage {
         /// Images that the model got.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<PromptImage>,
+        /// True if nothing ran because the host could not be reached.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unreachable: bool,
     },
     /// A tool call waits for approval.
     #[serde(rename = "approval.request")]

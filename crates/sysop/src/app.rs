@@ -17,12 +17,12 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::model_limits::LEDGER_ONLY_WINDOW_MAX;
 use sysop_core::model_provider::DEMO;
-use sysop_core::policy::{PolicyOptions, Rule};
+use sysop_core::policy::{ApprovalMode, PolicyOptions, Rule};
 use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolSpec;
-use sysop_driver::frontend::{AttachedSession, SessionHandle};
+use sysop_driver::frontend::{AttachedSession, PreviousSession, SessionHandle};
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
 use sysop_driver::prompter::{PromptReply, Terminal};
 use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
@@ -44,6 +44,7 @@ mod scratch_store;
 mod session_service;
 mod session_titles;
 mod storage;
+mod unsaved_places;
 mod user_hooks;
 mod workspace_instructions;
 
@@ -57,6 +58,7 @@ use self::notes_host::NotesHost;
 use self::scratch_store::ScratchStore;
 use self::session_titles::SessionTitles;
 pub(crate) use self::storage::Storage;
+use self::unsaved_places::UnsavedPlaces;
 use self::user_hooks::UserHooks;
 pub(crate) use self::workspace_instructions::{WorkspaceInstructions, add_skills, own_skill_folders};
 use crate::config::{append_rule, display_path, rules_file};
@@ -79,6 +81,14 @@ pub(crate) fn database(data: &Path) -> PathBuf {
     data.join(DATABASE)
 }
 
+/// Returns the stricter of the configured mode and that of an earlier session. `each` and `never` together also ask before
+/// commands that only read.
+fn stricter_mode(configured: ApprovalMode, left: ApprovalMode, options: &mut PolicyOptions) -> ApprovalMode {
+    let modes = [configured, left];
+    options.never_asks |= [ApprovalMode::Each, ApprovalMode::Never].iter().all(|mode| modes.contains(mode));
+    configured.stricter(left)
+}
+
 /// Services for sessions, created from the settings.
 #[derive(Clone)]
 pub(crate) struct Services {
@@ -93,6 +103,7 @@ pub(crate) struct Services {
     written_rules: Arc<Mutex<Vec<Rule>>>,
     /// Hosts that have connections to MCP servers.
     mcp_hosts: Arc<Mutex<Vec<SessionMcpHost>>>,
+    unsaved_places: UnsavedPlaces,
     hooks: Arc<UserHooks>,
     /// Title of new sessions, or `None` if their first prompt is their title.
     titles: Option<Arc<SessionTitles>>,
@@ -119,7 +130,7 @@ impl Services {
         let models = Arc::new(ProvidersByHost::new(Arc::clone(&settings), machines.clone()));
         let ports = Ports { store: Arc::clone(&store), clock: system_clock() };
         let driver = Driver::new(ports);
-        let (written_rules, mcp_hosts) = (Arc::default(), Arc::default());
+        let (written_rules, mcp_hosts, unsaved_places) = Default::default();
         let programs = settings.config.hooks.iter().map(|(_, hook)| hook.clone()).collect();
         let notify = settings.config.notify.clone();
         let hooks = Arc::new(UserHooks::new(programs, notify, redaction(&settings)));
@@ -134,6 +145,7 @@ impl Services {
             model,
             written_rules,
             mcp_hosts,
+            unsaved_places,
             hooks,
             titles,
         }
@@ -215,19 +227,44 @@ impl Services {
 
     /// Like `create_lazy`, with an id that no saved session and no other session of these services has.
     pub(crate) fn create_lazy_as(&self, id: SessionId) -> Result<AttachedSession> {
-        self.create_at(id, &self.configured_place())
+        self.create_at(id, self.configured_place(), None)
     }
 
-    /// Creates a session on the hosts named by `host`, in the syntax of `--host`, not on the configured host.
-    pub(crate) fn create_on(&self, host: &str) -> Result<AttachedSession> {
+    /// Creates a session on the hosts named by `host`, in the syntax of `--host`, not on the configured host. Its mode is
+    /// at least as strict as `approve`. If the hosts' output must not go to `model`, it has the configured model.
+    pub(crate) fn create_on(
+        &self,
+        host: &str,
+        model: Option<ModelRef>,
+        approve: Option<ApprovalMode>,
+    ) -> Result<AttachedSession> {
         let host = self.settings.hosts.resolve(host)?;
-        self.create_at(new_session_id(), &ToolLocation::new(host, self.settings.root.clone()))
+        let access = self.settings.hosts.model_access(&host);
+        let model = model.filter(|model| access.refusal(model).is_none());
+        let services = Self { model: model.unwrap_or_else(|| self.model.clone()), ..self.clone() };
+        services.create_at(new_session_id(), ToolLocation::new(host, self.settings.root.clone()), approve)
     }
 
-    fn create_at(&self, id: SessionId, place: &ToolLocation) -> Result<AttachedSession> {
+    /// Creates a session with the place and the model of another one, and a mode that is at least as strict.
+    pub(crate) fn create_after(&self, previous: &PreviousSession) -> Result<AttachedSession> {
+        let place = self.location_at(&previous.host, &previous.root, SystemTime::now())?;
+        let services = Self { model: previous.model.clone(), ..self.clone() };
+        services.create_at(new_session_id(), place, Some(previous.approve))
+    }
+
+    fn create_at(
+        &self,
+        id: SessionId,
+        place: ToolLocation,
+        approve: Option<ApprovalMode>,
+    ) -> Result<AttachedSession> {
         let external = self.external_tools();
-        let runtime = self.runtime(Some(&id), place, self.settings.profile, &external)?;
-        let spec = self.spec(place, runtime.host.tools(), &external);
+        let runtime = self.runtime(Some(&id), &place, self.settings.profile, &external)?;
+        let mut spec = self.spec(&place, runtime.host.tools(), &external);
+        if let Some(approve) = approve {
+            spec.approve = stricter_mode(spec.approve, approve, &mut spec.policy);
+        }
+        self.unsaved_places.add(id.clone(), place);
         let opening = spec.clone();
         let session = self.driver.create_lazy(id, spec, runtime);
         if let Some(titles) = &self.titles {
@@ -367,6 +404,15 @@ impl Services {
     /// and the model if one is configured, come from the current settings. The current rules are added to the
     /// session's rules.
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<AttachedSession> {
+        self.resume_at_least(id, None).await
+    }
+
+    /// Like `resume`, in a mode that is at least as strict as `approve`.
+    pub(crate) async fn resume_at_least(
+        &self,
+        id: &SessionId,
+        approve: Option<ApprovalMode>,
+    ) -> Result<AttachedSession> {
         let log_start = self.store.load(id, Seq(0), 1).await?;
         let Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) = log_start.first() else {
             return Err(CommandError::failed(
@@ -385,7 +431,12 @@ impl Services {
                 .send(Input::Configure { change: ConfigChange::Model(self.model.clone()) })
                 .map_err(failure)?;
         }
-        let changes = [ConfigChange::Approve(self.settings.approve(&place.host)), self.rules(&place.host)];
+        let mut options = self.policy_options(&place.host);
+        let mut mode = self.settings.approve(&place.host);
+        if let Some(approve) = approve {
+            mode = stricter_mode(mode, approve, &mut options);
+        }
+        let changes = [ConfigChange::Approve(mode), self.rules(options)];
         for change in changes.into_iter().chain(self.budget()) {
             handle.send(Input::Configure { change }).map_err(failure)?;
         }
@@ -397,11 +448,11 @@ impl Services {
         Some(self.settings.budget).filter(|budget| !budget.is_empty()).map(ConfigChange::Budget)
     }
 
-    fn rules(&self, host: &HostChoice) -> ConfigChange {
+    fn rules(&self, options: PolicyOptions) -> ConfigChange {
         ConfigChange::Rules {
             dangerous: self.settings.dangerous_patterns.clone(),
             deny: self.settings.deny.clone(),
-            options: Some(self.policy_options(host)),
+            options: Some(options),
             rules: Vec::new(),
         }
     }
@@ -433,22 +484,23 @@ impl Services {
     /// Returns the location of an earlier session: its hosts and its root on each of them.
     fn location_of(&self, spec: &SessionSpec, start: Timestamp) -> Result<ToolLocation> {
         let start_ms = u64::try_from(start.0).unwrap_or_default();
-        let session_start = SystemTime::UNIX_EPOCH + Duration::from_millis(start_ms);
-        let host = self.settings.hosts.resolve(&spec.host)?;
+        self.location_at(&spec.host, &spec.root, SystemTime::UNIX_EPOCH + Duration::from_millis(start_ms))
+    }
+
+    fn location_at(&self, host: &str, root: &str, session_start: SystemTime) -> Result<ToolLocation> {
+        let host = self.settings.hosts.resolve(host)?;
         if let Some(canary) = self.settings.canary {
             check_canary(canary.get(), &host)?;
         }
-        let one_root = spec.root != HOME && !spec.root.contains(", ");
+        let one_root = root != HOME && !root.contains(", ");
         let host = match &host {
-            HostChoice::Ssh(_) | HostChoice::Fleet(_) if one_root => {
-                host.with_root(Some(spec.root.clone()))?
-            }
+            HostChoice::Ssh(_) | HostChoice::Fleet(_) if one_root => host.with_root(Some(root.to_owned()))?,
             HostChoice::Local | HostChoice::Ssh(_) | HostChoice::Fleet(_) => host,
         };
-        let place = ToolLocation { host, root: PathBuf::from(&spec.root), session_start };
+        let place = ToolLocation { host, root: PathBuf::from(root), session_start };
         // Per-host roots come from the config, which may have changed.
-        if place.display_root() != spec.root {
-            let (was, is) = (&spec.root, place.display_root());
+        if place.display_root() != root {
+            let (was, is) = (root, place.display_root());
             let why = format!(
                 "this session worked in {was}, but the config now sets {is} for {}; restore `root` in [hosts.NAME], \
                  or start a new session",
@@ -641,6 +693,10 @@ impl SessionHandle for LocalUserSession {
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         self.handle.terminal()
+    }
+
+    fn is_by_another_process(&self, event: Seq) -> bool {
+        self.handle.is_by_another_process(event)
     }
 
     fn last_error(&self) -> Option<String> {

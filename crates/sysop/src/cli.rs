@@ -45,7 +45,7 @@ use tips::with_tips;
 pub(crate) use trust::TrustArguments;
 #[cfg(test)]
 use values::DAY_MS;
-use values::{assignment, call_number, size, task, token_lifetime, token_name, token_scopes, word};
+use values::{assignment, bounds, call_number, size, task, token_lifetime, token_name, token_scopes, word};
 #[cfg(test)]
 use words::COMMANDS;
 use words::{join_resume, mistyped_command, policy_options_first};
@@ -98,9 +98,9 @@ Exit codes:
        routine
   2    Invalid usage or configuration
   3    Approval required, but no terminal available; the command did not run
-  4    Stopped by another client
+  4    Stopped: rejected or stopped at a prompt, or by another client
   129  The terminal was closed (SIGHUP)
-  130  Interrupted (Ctrl-C)
+  130  Interrupted (Ctrl+C or Ctrl+\\)
   141  Standard output was closed by its reader
   143  Terminated (SIGTERM)
 
@@ -351,7 +351,7 @@ pub(crate) struct ExecArguments {
     pub(crate) schema: Option<PathBuf>,
     /// Run without asking within these bounds, then ask; bounds are commands, time, cost and hosts, such as `20
     /// commands, 30m, $0.50, @lab`
-    #[arg(long, value_name = "BOUNDS")]
+    #[arg(long, value_name = "BOUNDS", value_parser = bounds)]
     pub(crate) bounds: Option<AutoBounds>,
     #[command(flatten)]
     pub(crate) images: ImageArguments,
@@ -477,7 +477,7 @@ pub(crate) struct UndoArguments {
     /// Session id or id prefix [default: the most recent session of this host and directory that has a change to undo]
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: Option<String>,
-    /// Number of the tool call in the session [default: the last one that can be undone]
+    /// Number of the tool call in the session [default: the last change; if of files, all file edits of its turn]
     #[arg(value_name = "CALL", value_parser = call_number)]
     pub(crate) step: Option<u64>,
     /// Show the plan and change nothing

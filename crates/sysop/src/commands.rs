@@ -208,6 +208,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
             return Err(CommandError::usage(why).into());
         }
     }
+    let resume_flags = approve_flag(&settings);
     let services = Services::new(settings, model)?;
     let services = match title {
         Some(title) => services.with_title(title),
@@ -246,6 +247,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
         confirm: asks.then(|| exec::confirm_on_terminal(color)),
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
         service: Some(Arc::new(services.clone())),
+        resume_flags,
         hides_keys: asks,
         stops,
     };
@@ -268,6 +270,14 @@ async fn attach_images(services: &Services, session: &SessionId, files: &[PathBu
         images.push(attached.ok_or_else(missing)?);
     }
     Ok(images)
+}
+
+/// Returns the flag `--approve MODE` with a space behind it, for a command that continues a run. Empty without the flag.
+pub(crate) fn approve_flag(settings: &Settings) -> String {
+    let entry = settings.config.entry("approve");
+    let flag = entry.filter(|entry| matches!(entry.origin(), ConfigOrigin::Flag { .. }));
+    let mode = flag.and_then(|_| settings.config.get::<String>("approve"));
+    mode.map(|mode| format!("--approve {mode} ")).unwrap_or_default()
 }
 
 /// Returns the hosts that the flag names, or `None` without the flag.

@@ -50,7 +50,7 @@ pub(crate) use routine::{
 pub(crate) use routine_file::routines_in;
 #[cfg(test)]
 pub(crate) use routine_file::routines_of_text;
-pub(crate) use show::{EffectiveKey, values_in};
+pub(crate) use show::{EffectiveKey, value_in};
 pub(crate) use steps::{
     ABSENT, EditContent, FailureAction, FileEdit, RunbookStep, STEP_TIMEOUT_S_DEFAULT, STEPS_MAX, StepAction,
     StepExpectation, StepFault, VerifyRetry, output_pattern, with_sample_values,

@@ -9,11 +9,12 @@ use sysop_core::text::neutralize;
 use crate::cli::ConfigCommand;
 use crate::config::{
     ConfigOrigin, EffectiveKey, KeyPath, apply_changes, check_text, create_private_folder, display_path,
-    new_problem, parse_key, read_text, remove_key, replace_private_file, save_config, values_in,
+    new_problem, parse_key, read_text, remove_key, replace_private_file, save_config, value_in,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
 use crate::init::{Changes, parse_change, require_own_file};
+use crate::select_model::{self, ModelChoice};
 use crate::settings::Settings;
 
 /// Maximum size of a value on standard input, in bytes.
@@ -49,7 +50,10 @@ fn get(settings: &Settings, key: &str) -> Result<Exit> {
         EffectiveKey::Value(value) => value.value_line(is_verbose),
         EffectiveKey::Table(values) if values.is_empty() => return Err(unset().into()),
         EffectiveKey::Table(values) => values.iter().map(|value| value.key_line(is_verbose)).collect(),
-        EffectiveKey::Unset => return Err(unset().into()),
+        EffectiveKey::Unset => {
+            let used = select_model::from_environment(settings).filter(|_| path.names() == ["model"]);
+            return Err(used.map_or_else(unset, |used| unset_model(&used)).into());
+        }
         EffectiveKey::Unknown { meant } => {
             let next = match meant {
                 Some(meant) => format!("did you mean `{meant}`?"),
@@ -59,6 +63,12 @@ fn get(settings: &Settings, key: &str) -> Result<Exit> {
         }
     };
     crate::emit(neutralize(&text).as_bytes())
+}
+
+/// Returns the error for a model that no config sets, but that the environment selects.
+fn unset_model(used: &ModelChoice) -> CommandError {
+    let ModelChoice { model, reason } = used;
+    CommandError::failed(format!("`model` is not set; tasks use {model}, because {reason}"))
 }
 
 fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
@@ -112,8 +122,7 @@ fn tell_change(settings: &Settings, key: &KeyPath, before: &str, after: &str) {
         return;
     }
     for (label, text) in [("was", before), ("now", after)] {
-        let lines = values_in(&settings.config.own_file, text, key);
-        let value = if lines.is_empty() { format!("{key} is not set") } else { lines.join(", ") };
+        let value = value_in(&settings.config.own_file, text, key);
         crate::tell(&format!("{label}: {value}"));
     }
 }
@@ -188,5 +197,26 @@ fn open_editor(settings: &Settings, file: &Path) -> Result<()> {
         Ok(())
     } else {
         Err(CommandError::failed(format!("the editor ended with {status}; the config is unchanged")).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::World;
+    use crate::global_flags::GlobalFlags;
+    use crate::settings::tests::load;
+
+    #[test]
+    fn a_model_that_only_the_environment_names_is_told() {
+        let model = |environment: &[(&str, &str)]| {
+            let settings = load(&World::new(), &GlobalFlags::default(), environment).expect("it is valid");
+            get(&settings, "model").expect_err("no config sets it").to_string()
+        };
+        assert_eq!(model(&[]), "`model` is not set");
+        let server = [("LLM_BASE_URL", "http://127.0.0.1:9/v1"), ("LLM_DEFAULT_MODEL", "qwen")];
+        let expected =
+            "`model` is not set; tasks use openai/qwen, because LLM_BASE_URL and LLM_DEFAULT_MODEL are set";
+        assert_eq!(model(&server), expected);
     }
 }

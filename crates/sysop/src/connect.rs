@@ -43,6 +43,7 @@ pub(crate) async fn connect(
     let options = NewSessionOptions {
         model: flags.model_on_server().map_err(|error| CommandError::usage(error.to_string()))?,
         approve: Some(settings.approve(&HostChoice::Local)),
+        own_name: chat::BY.to_owned(),
         ..NewSessionOptions::default()
     };
     let home = settings.folders.home.clone();
@@ -74,15 +75,17 @@ pub(crate) async fn attach(
         Some(ResumeTarget::Session(id)) => Some(id.as_str().to_owned()),
         Some(ResumeTarget::Latest | ResumeTarget::LatestWithUndo) | None => None,
     });
+    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let term = settings.environment.value("TERM").unwrap_or_default();
+    let is_chat = arguments.plain || arguments.chat || !terminal || matches!(term, "" | "dumb");
     let options = NewSessionOptions {
         model: flags.model_on_server().map_err(|error| CommandError::usage(error.to_string()))?,
         approve: flags.approve,
+        own_name: if is_chat { chat::BY } else { sysop_tui::BY }.to_owned(),
         ..NewSessionOptions::default()
     };
     let connecting = RemoteSessionService::connect(server, options, None, settings.folders.home.clone());
-    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let term = settings.environment.value("TERM").unwrap_or_default();
-    if arguments.plain || arguments.chat || !terminal || matches!(term, "" | "dumb") {
+    if is_chat {
         let service = Arc::new(connecting.await.map_err(failure)?);
         let which = select_session(&service, asked_for).await.map_err(failure)?;
         let face = ConversationOptions {

@@ -69,6 +69,8 @@ struct DoctorReport {
     bad: usize,
     /// Number of mistakes in the config that prevent no task.
     config_notes: usize,
+    /// True if the server cannot run the selected model.
+    lacks_model: bool,
 }
 
 impl DoctorReport {
@@ -91,6 +93,15 @@ impl DoctorReport {
     fn good(&mut self, what: &str, text: &str) {
         self.line(CheckStatus::Good, what, text, None);
     }
+
+    /// Adds a good line about the selected model at an offset, unless its server lacks it.
+    fn add_model(&mut self, at: usize, text: &str) {
+        if !self.lacks_model {
+            let rest = self.text.split_off(at);
+            self.good("model", text);
+            self.text.push_str(&rest);
+        }
+    }
 }
 
 /// Runs all checks. Returns the report for standard output, and the exit code.
@@ -103,9 +114,10 @@ pub(crate) async fn examine(
     report.good("sysop", concat!("version ", env!("CARGO_PKG_VERSION")));
     config(settings, &mut report);
     data(settings, probe, &mut report).await;
+    let mut selected = None;
     let model = match &pick {
         Ok(pick) => {
-            report.good("model", &format!("{} ({})", pick.model, pick.reason));
+            selected = Some((report.text.len(), format!("{} ({})", pick.model, pick.reason)));
             Some(&pick.model)
         }
         Err(none) => {
@@ -117,6 +129,9 @@ pub(crate) async fn examine(
     };
     remembered(settings, model, &mut report);
     providers(settings, model, probe, &mut report).await;
+    if let Some((at, text)) = selected {
+        report.add_model(at, &text);
+    }
     programs(settings, &mut report).await;
     surroundings(settings, &mut report);
     sandbox::sandbox(settings, SandboxSupport::of_kernel(), &mut report);
@@ -352,6 +367,7 @@ fn missing_model(model: &ModelRef, models: &[String], report: &mut DoctorReport)
         }
         (_, None) => return,
     };
+    report.lacks_model = state == CheckStatus::Bad;
     report.line(state, "model", &text, Some(&hint));
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct GlobalFlags {
     #[arg(short = 'H', long, global = true, value_name = "DEST", value_parser = host)]
     pub(crate) host: Option<String>,
     /// Run changes on the first N hosts; continue only if all succeed with the same result
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", value_parser = canary)]
     pub(crate) canary: Option<NonZeroUsize>,
     /// Model to use, e.g. `ollama/qwen3` (`demo`: built-in script)
     #[arg(short, long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
@@ -59,10 +59,11 @@ pub(crate) struct GlobalFlags {
         value_parser = resume
     )]
     pub(crate) resume: Option<ResumeTarget>,
-    /// Increase verbosity: show the first and last lines of calls' output in `exec` (-vv: all of it, and debug output)
+    /// Increase verbosity: show the first and last lines of calls' output in `exec`, secrets included (-vv: all of it,
+    /// and debug output)
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
-    /// Print only the answer, errors, questions, and what was not done
+    /// Print only the answer, errors, questions and skipped commands
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// Pause when the session has cost this much [US dollars]
@@ -203,6 +204,10 @@ fn host(text: &str) -> Result<String, String> {
         text if text.starts_with('-') => Err("ssh would read it as an option".to_owned()),
         _ => Ok(text.to_owned()),
     }
+}
+
+fn canary(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a number of hosts, from 1".to_owned())
 }
 
 /// Parses the value of `--model`. A word without a slash becomes a provider without a model, as in `SYSOP_MODEL`;

@@ -20,7 +20,7 @@ use sysop_core::ui_text::counted;
 
 use crate::config::{
     ConfigOrigin, KeyPath, apply_changes, check_text, create_private_folder, display_path, parse_key,
-    read_text, replace_private_file, save_config,
+    read_text, replace_private_file, save_config, without_credentials,
 };
 use crate::exit::{Cancellation, CommandError};
 use crate::fit_lines::fit_lines;
@@ -28,14 +28,14 @@ use crate::global_flags::GlobalFlags;
 use crate::known_host;
 use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
 use crate::model_lists;
-use crate::select_model::{OllamaAnswer, OllamaServer, select_model};
+use crate::select_model::{OllamaAnswer, OllamaServer, from_environment, select_model};
 use crate::settings::{HostChoice, Settings};
 
 const ANSWER_BYTES_MAX: u64 = 4096;
 /// Minimum number of characters of an answer that is taken for an API key.
 const KEY_CHARS_MIN: usize = 20;
-/// Beginnings of keys of Anthropic, OpenAI and others, and of Google.
-const KEY_PREFIXES: [&str; 2] = ["sk-", "AIza"];
+/// Beginnings of keys of Anthropic, OpenAI and others, of Google, of Groq, and of xAI.
+const KEY_PREFIXES: [&str; 4] = ["sk-", "AIza", "gsk_", "xai-"];
 /// Maximum number of invalid answers to one question before the wizard gives up.
 const ATTEMPTS_MAX: u32 = 5;
 /// Maximum number of hosts to list as examples.
@@ -76,9 +76,21 @@ impl<'a> Prompter<'a> {
         writeln!(self.output, "{text}").context("cannot show the prompt")
     }
 
+    /// Asks for a name until the answer does not begin like an API key. Fails like [`Self::ask_until`].
+    pub(crate) fn ask(&mut self, question: &str) -> Result<String> {
+        self.ask_name(question, |_| None)
+    }
+
+    /// Like [`Self::ask`], until `problem` finds nothing wrong with the answer either.
+    fn ask_name(&mut self, question: &str, problem: impl Fn(&str) -> Option<String>) -> Result<String> {
+        let seen =
+            |answer: &str| begins_like_key(answer).then(|| format!("{SEEN_KEY}Answer again; q quits."));
+        self.ask_until(question, |answer| seen(answer).or_else(|| problem(answer)))
+    }
+
     /// Asks a question and returns the trimmed answer. Fails at `q`, which every question names, and at the end of the
     /// input.
-    pub(crate) fn ask(&mut self, question: &str) -> Result<String> {
+    fn read_answer(&mut self, question: &str) -> Result<String> {
         write!(self.output, "{}", neutralize(question))
             .and_then(|()| self.output.flush())
             .context("cannot show the prompt")?;
@@ -96,15 +108,15 @@ impl<'a> Prompter<'a> {
         Ok(answer.to_owned())
     }
 
-    /// Asks until `problem` finds nothing wrong with the answer. Fails like [`Self::ask`], or after too many bad
-    /// answers.
+    /// Asks until `problem` finds nothing wrong with the answer. Fails like [`Self::read_answer`], or after too many
+    /// bad answers.
     pub(crate) fn ask_until(
         &mut self,
         question: &str,
         problem: impl Fn(&str) -> Option<String>,
     ) -> Result<String> {
         for _ in 0..ATTEMPTS_MAX {
-            let answer = self.ask(question)?;
+            let answer = self.read_answer(question)?;
             match problem(&answer) {
                 None => return Ok(answer),
                 Some(why) => self.say(&why)?,
@@ -171,7 +183,9 @@ impl<'a> Choices<'a> {
 
     fn problem(&self, typed: &str) -> Option<String> {
         let (last, others) = self.answers.split_last()?;
-        let seen = if looks_like_key(typed) { SEEN_KEY } else { "" };
+        let is_long_word = typed.len() >= KEY_CHARS_MIN && !typed.contains(char::is_whitespace);
+        let may_be_key = looks_like_key(typed) || is_long_word && !typed.contains("://");
+        let seen = if may_be_key { SEEN_KEY } else { "" };
         let none = self.find(typed).is_none();
         none.then(|| format!("{seen}Enter {} or {last} (q quits).", others.join(", ")))
     }
@@ -190,6 +204,14 @@ fn looks_like_key(answer: &str) -> bool {
     let is_mixed = || is_long && has(char::is_ascii_digit) && has(char::is_ascii_lowercase);
     let is_prefixed = KEY_PREFIXES.iter().any(|prefix| answer.starts_with(prefix));
     !has(|character| character.is_whitespace()) && (is_prefixed || is_mixed())
+}
+
+/// Returns true for an answer that begins like an API key and is as long as one, where names of models and hosts may
+/// look random as well.
+fn begins_like_key(answer: &str) -> bool {
+    answer.len() >= KEY_CHARS_MIN
+        && KEY_PREFIXES.iter().any(|prefix| answer.starts_with(prefix))
+        && !answer.contains(|character: char| character.is_whitespace() || ".,:/@".contains(character))
 }
 
 /// Returns the column at which a continued line of a menu starts: below the text after `[1]`.
@@ -239,12 +261,16 @@ pub(crate) fn run(flags: GlobalFlags) -> Result<()> {
         crate::wait_for(tell_answer(crate::load_quietly(&flags)?))?;
     }
     let is_model = |(key, _): &(KeyPath, String)| *key == KeyPath::from("model");
-    crate::tell(if setup.changes.iter().any(is_model) || has_model(settings, &ollama) {
+    tell(if setup.changes.iter().any(is_model) || has_model(settings, &ollama) {
         "Done. Check the result with `sysop doctor`; start with `sysop`."
     } else {
         "No model is set: `sysop` will ask again."
-    });
-    Ok(())
+    })
+}
+
+/// Prints a message to standard error, in lines that fit the terminal.
+fn tell(text: &str) -> Result<()> {
+    Prompter::new(&mut io::stdin().lock(), &mut io::stderr().lock()).say(text)
 }
 
 /// Returns true if a start finds a model: in the config, or by a key or an address in the environment.
@@ -268,14 +294,24 @@ async fn tell_answer(settings: Settings) -> Result<()> {
     if model_provider::find(&model.provider).is_none() {
         return Ok(());
     }
-    match model_lists::answer_of(settings, &model.provider).await {
+    let base_url = settings.providers.get(&model.provider).and_then(|provider| provider.base_url.clone());
+    tell(&answer_line(&model.provider, base_url, model_lists::answer_of(settings, &model.provider).await))
+}
+
+/// Returns the line about a server's answer. A server other than the provider's own is named by its address.
+fn answer_line(provider: &str, base_url: Option<String>, answer: Result<usize, String>) -> String {
+    let name = || match provider {
+        "openai" => "OpenAI".to_owned(),
+        "vertex" => "Vertex AI".to_owned(),
+        name => name[..1].to_uppercase() + &name[1..],
+    };
+    match answer {
         Ok(models) => {
-            let models = counted(models as u64, "model");
-            crate::tell(&format!("{} answers: it offers {models}.", model.provider));
+            let server = base_url.map_or_else(name, |url| without_credentials(&url));
+            format!("{server} answers and offers {}.", counted(models as u64, "model"))
         }
-        Err(problem) => crate::tell(&format!("warning: {problem}")),
+        Err(problem) => format!("warning: {problem}"),
     }
-    Ok(())
 }
 
 /// Fails if the user's settings are in another program's config file.
@@ -302,7 +338,13 @@ fn choose(
     let recommended = models.catalog.recommended(&sysop_local::Machine::examine());
     let offer = download_offer(recommended);
     let recommended = recommended.name.clone();
-    let keep = if has_model(settings, ollama) { "keep the current setting" } else { "set no model yet" };
+    let keep = match select_model(settings, ollama) {
+        _ if settings.model.is_some() || from_environment(settings).is_some() => {
+            "keep the current setting".to_owned()
+        }
+        Ok(found) => format!("set no model: sysop then takes {}", found.model),
+        Err(_) => "set no model yet".to_owned(),
+    };
     let place = ollama.setting().map_or_else(String::new, |_| format!(" at {}", ollama.address()));
     prompter.say(&format!(
         "Which model?\n  [1] {offer}\n  [2] use an API key, or another server\n  [3] use Ollama{place}\n  [4] {keep}"
@@ -351,19 +393,28 @@ pub(crate) fn download_offer(model: &sysop_local::ModelEntry) -> String {
 }
 
 fn choose_ollama(prompter: &mut Prompter<'_>, ollama: &OllamaServer) -> Result<Changes> {
+    let problem = |answer: &str| {
+        let hint = "To use another Ollama, press q and set OLLAMA_HOST to its address.";
+        is_address(answer).then(|| format!("That is an address. Enter the name of a model. {hint}"))
+    };
     let name = match ollama.models() {
         [] => {
             prompter.say(&no_ollama_model(ollama))?;
-            prompter.ask("Model name, such as qwen3 [Enter for none, q quits]: ")?
+            prompter.ask_name("Model name, such as qwen3 [Enter for none, q quits]: ", problem)?
         }
         models @ [first, ..] => {
             prompter.say(&format!("Ollama has: {}", models.join(", ")))?;
-            let name = prompter.ask(&format!("Model [Enter for {first}, q quits]: "))?;
+            let name = prompter.ask_name(&format!("Model [Enter for {first}, q quits]: "), problem)?;
             if name.is_empty() { first.clone() } else { name }
         }
     };
     let change = (KeyPath::from("model"), format!("{}/{name}", OLLAMA.name));
     Ok(if name.is_empty() { Changes::new() } else { vec![change] })
+}
+
+/// Returns true for a URL in the place of a model's name.
+fn is_address(answer: &str) -> bool {
+    answer.contains("://")
 }
 
 /// Returns the reason why the models of an Ollama cannot be listed, and what to do.

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use sysop_host::{SshConnection, SshSettings};
 
 use crate::app::SOCKETS;
-use crate::config::nearest_word;
+use crate::config::{ConfigEntry, ConfigOrigin, nearest_word};
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
@@ -24,7 +24,14 @@ const LOOKUPS_MAX: usize = 16;
 /// config nor the ssh config has are checked: a mistyped name must not change the other hosts, but a known host that is
 /// down may be missing.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
-    check_host(settings, &settings.host).await
+    let checked = check_host(settings, &settings.host).await;
+    checked.map_err(|error| match settings.config.entry("connection.host").map(ConfigEntry::origin) {
+        // A host that was just typed needs no origin.
+        Some(origin @ (ConfigOrigin::File { .. } | ConfigOrigin::Environment { .. })) => {
+            CommandError::usage(format!("{origin}: {}", error.message))
+        }
+        Some(ConfigOrigin::Flag { .. } | ConfigOrigin::Default) | None => error,
+    })
 }
 
 /// Like [`check`], for hosts other than those in the settings.
@@ -60,7 +67,8 @@ async fn check_name(settings: &Settings, target: &SshTarget) -> Result<(), Comma
                     "ssh cannot resolve it; set `host` in [hosts.{meant}], or add it to ~/.ssh/config"
                 ),
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => "check the spelling, or use an IP address".to_owned(),
+                None => "check the spelling, use an IP address, or add the name as `Host` to ~/.ssh/config"
+                    .to_owned(),
             };
             Err(CommandError::usage(format!("unknown host {name}; {next}")))
         }

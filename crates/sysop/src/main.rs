@@ -250,7 +250,8 @@ fn load(flags: &GlobalFlags) -> Result<Settings> {
             tell(&format!("warning: {warning}"));
         }
         if let more @ 1.. = warnings.len().saturating_sub(WARNINGS_PRINTED_MAX) {
-            tell(&format!("warning: {more} more warnings; run `sysop config show` to see them"));
+            let more = sysop_core::ui_text::counted(more as u64, "more warning");
+            tell(&format!("warning: {more}; run `sysop config show` to see all"));
         }
     }
     Ok(settings)

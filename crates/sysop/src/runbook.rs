@@ -78,7 +78,11 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
         name: arguments.routine.clone(),
         routine,
         values,
-        invocation: invocation(&format!("{file}{host}"), &arguments.routine, &arguments.values),
+        invocation: invocation(
+            &format!("{file}{host}{}", commands::approve_flag(&settings)),
+            &arguments.routine,
+            &arguments.values,
+        ),
     };
     let last = book.routine.steps.len().max(1);
     if let Some(from) = arguments.from.filter(|from| *from > last) {

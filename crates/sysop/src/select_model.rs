@@ -24,18 +24,26 @@ pub(crate) struct ModelChoice {
 /// No model was found. `Display` is one sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no model configured, and {ollama}; run `sysop init`, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or \
-     try `sysop --model {DEMO}`"
+    "no model configured, and {ollama}; {pull}run `sysop init`, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, \
+     or try `sysop --model {DEMO}`"
 )]
 pub(crate) struct NoModelFound {
     /// Phrase about the Ollama server: it is absent, has no model, or did not answer in time.
     ollama: String,
+    /// First hint if the server only lacks a model; empty otherwise.
+    pull: &'static str,
 }
 
 impl NoModelFound {
     fn new(ollama: &OllamaServer) -> Self {
-        let absence = || format!("no Ollama with a model at {}", ollama.address());
-        Self { ollama: ollama.timeout().unwrap_or_else(absence) }
+        let address = ollama.address();
+        let (phrase, pull) = match ollama.answer() {
+            OllamaAnswer::Models(_) => {
+                (format!("Ollama at {address} has no chat model"), "run `ollama pull qwen3`, ")
+            }
+            OllamaAnswer::Absent | OllamaAnswer::TimedOut => (format!("no Ollama at {address}"), ""),
+        };
+        Self { ollama: ollama.timeout().unwrap_or(phrase), pull }
     }
 }
 

@@ -132,6 +132,8 @@ async fn serve(
     let server =
         Server::new(backend, Arc::new(token_auth), ServerSettings { client_tools, idle, spans, ..usual });
     let token_file = announce(exposure, address, &token, parts.settings(), watcher, &stop)?;
+    let checked = parts.clone();
+    tokio::spawn(async move { warn_of_unknown_host(checked.settings()).await });
     let token_file = token_file.map(|file| tokio::spawn(keep_renewed(file, life, stop.clone(), start_token)));
     tracing::info!(%address, "serving");
 
@@ -156,6 +158,14 @@ async fn serve(
     }
     tracing::info!("ended");
     Ok(Exit::Done)
+}
+
+/// Warns if sessions cannot use the configured host. The server starts all the same: the name may resolve later, and
+/// sessions may choose other hosts.
+async fn warn_of_unknown_host(settings: &Settings) {
+    if let Err(error) = crate::known_host::check(settings).await {
+        crate::tell(&format!("warning: {error}"));
+    }
 }
 
 /// Prints the server's URL. If the output goes to a terminal or to a watching parent, the URL

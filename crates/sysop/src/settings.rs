@@ -365,6 +365,9 @@ impl Settings {
     /// Returns a routine by name. Fails if the routine does not exist; the error lists the available ones.
     pub(crate) fn routine(&self, name: &str) -> Result<&Routine, CommandError> {
         self.routines.get(name).ok_or_else(|| {
+            if self.config.below(&KeyPath::new(["routines", name])).next().is_some() {
+                return CommandError::usage(format!("the routine {name:?} has no `cmd` and no `steps`"));
+            }
             let known: Vec<&str> = self.routines.keys().map(String::as_str).collect();
             let next = match (nearest_word(name, known.iter().copied()), known.is_empty()) {
                 (Some(meant), _) => format!("did you mean `{meant}`?"),

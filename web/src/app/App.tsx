@@ -1,10 +1,11 @@
 /** The page: session list, terminals and conversation. */
-import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Conversation } from "../conversation/Conversation";
 import { SIGNED_OUT } from "../protocol/request-error";
 import { isWaiting, type SessionList } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions } from "../state/sessions";
+import type { TerminalHandle } from "../terminal-api";
 import type { CommandActions } from "../text/command-actions";
 import { neutralizeLine } from "../text/neutralize";
 import { Dialogs } from "./Dialogs";
@@ -19,7 +20,7 @@ import { Sidebar } from "./Sidebar";
 import { SplitPane } from "./SplitPane";
 import { TabStrip } from "./TabStrip";
 import { focusTerminal, TerminalSide, terminals, withTerminal } from "./TerminalSide";
-import { useLeftName, useTerminalUse } from "./terminal-use";
+import { useHalf, useLeftName, useTerminalUse } from "./terminal-use";
 import { useTheme } from "./theme";
 import { Welcome } from "./Welcome";
 
@@ -54,13 +55,17 @@ export function App({ sessions, sessionList }: Props) {
     setListAsked((before) => before + 1);
   };
   const [dialog, setDialog] = useState<OpenDialog>();
-  const [half, setHalf] = useState<"left" | "right">("right");
+  const [half, setHalf] = useHalf(active?.id);
   /** Session that the user just opened or loaded, which takes the focus once. */
   const [entered, setEntered] = useState(active?.id);
   const enter = (id: string) => {
     setEntered(id);
     sessions.show(id);
   };
+  // Back and Forward lead to a session whose prompt has no focus yet.
+  useLayoutEffect(() => {
+    if (document.activeElement === document.body) setEntered(active?.id);
+  }, [active?.id]);
   const terminalUsed = useTerminalUse(active);
   const terminalHidden = preferences.terminalHidden ?? !terminalUsed;
   // Loaded when first shown, because it is the largest part, and a phone shows the conversation first.
@@ -113,25 +118,22 @@ export function App({ sessions, sessionList }: Props) {
   });
   const commands = useMemo<CommandActions | undefined>(() => {
     if (!active) return undefined;
-    const show = () => {
+    const inTerminal = (act: (terminal: TerminalHandle) => void) => {
       setHalf("left");
       set.setTerminalHidden(false);
+      // A hidden terminal takes no focus.
+      requestAnimationFrame(() => withTerminal(active.id, act));
     };
     return {
-      run: (command) => {
-        show();
-        withTerminal(active.id, (terminal) => terminal.run(command));
-      },
-      paste: (text) => {
-        show();
-        withTerminal(active.id, (terminal) => {
-          terminal.paste(text);
+      run: (command) => inTerminal((terminal) => terminal.run(command)),
+      insert: (command) =>
+        inTerminal((terminal) => {
+          terminal.insert(command);
           terminal.focus();
-        });
-      },
+        }),
       buffer: () => terminals.get(active.id)?.buffer() ?? "",
     };
-  }, [active, set]);
+  }, [active, set, setHalf]);
   return (
     <MeContext value={me}>
       <div className="app">
@@ -338,7 +340,7 @@ function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void })
   if (status.state === "open" && status.kind === "events") {
     return (
       <p className="banner slow" role="status">
-        The WebSocket did not open; using HTTP requests.
+        WebSocket blocked; using HTTP instead.
       </p>
     );
   }

@@ -1,5 +1,7 @@
 /** Table of the last call's state on several hosts. */
+import { Fragment } from "react";
 import type { Step } from "../state/item";
+import { withoutHost } from "../state/missed-hosts";
 import type { SessionStore } from "../state/session-store";
 import { duration, statusLabel, statusSign } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
@@ -28,6 +30,10 @@ function withoutResult(step: Step | undefined): string {
   return step.outcome ? "no result" : "running…";
 }
 
+function stateLabel(status: Status): string {
+  return `${statusSign(status)} ${status === "rejected" ? "not run" : statusLabel(status)}`;
+}
+
 /** State of a call on each host: its result or its progress. */
 export function hostStates(hosts: readonly string[], step: Step | undefined): HostState[] {
   return hosts.map((host) => {
@@ -35,12 +41,21 @@ export function hostStates(hosts: readonly string[], step: Step | undefined): Ho
     const live = step?.hostsEnded.find((other) => other.host === host);
     return {
       host,
-      status: ended?.status ?? live?.status,
+      // The core reports such a call as failed.
+      status: ended?.unreachable === undefined ? (ended?.status ?? live?.status) : "rejected",
       exitCode: ended?.exit_code ?? live?.exitCode,
       durationMs: ended?.duration_ms ?? live?.durationMs,
-      unreachable: ended?.unreachable,
+      unreachable: ended?.unreachable && withoutHost(ended.unreachable, host),
     };
   });
+}
+
+/** Counts the hosts on which a call ended, on which it did not run, and on which it failed. */
+export function countStates(states: readonly HostState[]) {
+  const count = (...wanted: (Status | undefined)[]) =>
+    states.filter(({ status }) => wanted.includes(status)).length;
+  const notRun = count("rejected");
+  return { done: states.length - count(undefined) - notRun, notRun, failed: count("failed", "timeout") };
 }
 
 export function HostTable({ store }: { store: SessionStore }) {
@@ -48,8 +63,7 @@ export function HostTable({ store }: { store: SessionStore }) {
   const step = useSessionPart(store, (view) => lastStep(view.transcript.items));
   const names = hosts.split(",").map((name) => name.trim());
   const states = hostStates(names, step);
-  const done = states.filter(({ status }) => status !== undefined).length;
-  const failed = states.filter(({ status }) => status === "failed" || status === "timeout").length;
+  const { done, notRun, failed } = countStates(states);
   const runs = step !== undefined && !step.outcome;
   return (
     <section className="fleet" aria-label="Hosts">
@@ -61,7 +75,8 @@ export function HostTable({ store }: { store: SessionStore }) {
               {done}/{names.length} done
             </span>
             {failed > 0 && <span className="failed">{failed} failed</span>}
-            {runs && <progress value={done} max={names.length} aria-label="Hosts done" />}
+            {notRun > 0 && <span>{notRun} not run</span>}
+            {runs && <progress value={done + notRun} max={names.length} aria-label="Hosts done" />}
             <code className="meta">{oneLine(step.command).slice(0, 120)}</code>
           </>
         )}
@@ -82,15 +97,23 @@ export function HostTable({ store }: { store: SessionStore }) {
           </thead>
           <tbody>
             {states.map(({ host, status, exitCode, durationMs, unreachable }) => (
-              <tr key={host}>
-                <td>{neutralizeLine(host)}</td>
-                <td className={status}>
-                  {status ? `${statusSign(status)} ${statusLabel(status)}` : withoutResult(step)}
-                  {unreachable && <p className="meta">{oneLine(unreachable)}</p>}
-                </td>
-                <td className="number">{exitCode}</td>
-                <td className="number">{durationMs && status !== "rejected" ? duration(durationMs) : ""}</td>
-              </tr>
+              <Fragment key={host}>
+                <tr className={unreachable && "explained"}>
+                  <td>{neutralizeLine(host)}</td>
+                  <td className={status}>{status ? stateLabel(status) : withoutResult(step)}</td>
+                  <td className="number">{exitCode}</td>
+                  <td className="number">
+                    {durationMs && status !== "rejected" ? duration(durationMs) : ""}
+                  </td>
+                </tr>
+                {unreachable && (
+                  <tr>
+                    <td colSpan={4} className="meta">
+                      {oneLine(unreachable)}
+                    </td>
+                  </tr>
+                )}
+              </Fragment>
             ))}
           </tbody>
         </table>

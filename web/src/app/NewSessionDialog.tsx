@@ -54,7 +54,7 @@ export function NewSessionDialog({ server, made, close }: Props) {
 
   // Another host may have its own.
   const ofDefaultHost = host.trim() === "" ? server : undefined;
-  const known = hosts.some(({ name }) => name === host);
+  const known = hosts.find(({ name }) => name === host);
   const shown = known ? hosts : hosts.filter(({ name }) => name.includes(host));
   const send = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -126,7 +126,7 @@ export function NewSessionDialog({ server, made, close }: Props) {
           <label className="named">
             Approval mode
             <select name="approve" className="field" defaultValue="">
-              <option value="">{withDefault(ofDefaultHost?.approve)}</option>
+              <option value="">{withDefault((known ?? ofDefaultHost)?.approve)}</option>
               <option value="each">Ask before every command (each)</option>
               <option value="ask">Ask before changes (ask)</option>
               <option value="auto">Ask before dangerous or unknown commands (auto)</option>
@@ -145,7 +145,7 @@ export function NewSessionDialog({ server, made, close }: Props) {
           />
         </label>
         <p className="meta">
-          If ssh asks for a password or a host key, the page asks you. Your answer goes to ssh only.
+          You may be asked for a password or to confirm a host key. Your answer goes only to ssh.
         </p>
         {problem && (
           <div className="trouble" role="alert">

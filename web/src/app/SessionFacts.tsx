@@ -9,9 +9,9 @@ import { useMachine } from "./me";
 /** What the user answers, by approval mode. */
 const APPROVALS: Record<ApprovalMode, string> = {
   each: "You approve, edit or reject each step.",
-  ask: "You approve, edit or reject each step that changes something.",
+  ask: "Read-only steps run; you approve, edit or reject all others.",
   auto: "You approve, edit or reject each step that is dangerous or cannot be checked.",
-  never: "It only reads; steps that change something are proposed, not run.",
+  never: "Read-only: other steps are proposed, not run.",
 };
 
 interface Props {

@@ -59,10 +59,10 @@ const TYPED_MS = 250;
 /** Maximum characters of a title, as on the server. */
 const TITLE_CHARS_MAX = 80;
 
-/** Moves waiting sessions to the front, then pinned ones; otherwise the order is kept. */
+/** Moves waiting sessions to the front, the pinned ones first, then other pinned ones; otherwise the order is kept. */
 export function inOrder(rows: readonly SessionRow[], waiting: ReadonlySet<string>): SessionRow[] {
-  const rank = ({ sessionId, pinned }: SessionRow) => (waiting.has(sessionId) ? 0 : pinned ? 1 : 2);
-  return [0, 1, 2].flatMap((wanted) => rows.filter((row) => rank(row) === wanted));
+  const rank = ({ sessionId, pinned }: SessionRow) => (waiting.has(sessionId) ? 0 : 2) + (pinned ? 0 : 1);
+  return [0, 1, 2, 3].flatMap((wanted) => rows.filter((row) => rank(row) === wanted));
 }
 
 function rowId(session: string): string {
@@ -335,7 +335,7 @@ function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
       )}
       <span className="meta">
         {open ? <LiveState store={open} /> : <Doing state={state} />}
-        {shortHostLabel(host)} · {relativeTime(changed, now)}
+        {host === "none" ? "client" : shortHostLabel(host)} · {relativeTime(changed, now)}
       </span>
     </button>
   );

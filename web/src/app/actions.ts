@@ -38,7 +38,11 @@ export function pageActions(page: Page): PageAction[] {
     ...(active && !watches ? sessionActions(active) : []),
     ...(active
       ? [
-          { name: "Show or hide the terminal", keys: "Alt+T", run: toggleTerminal },
+          {
+            name: `Show or hide the ${active.snapshot().transcript.facts?.host.includes(",") ? "hosts" : "terminal"}`,
+            keys: "Alt+T",
+            run: toggleTerminal,
+          },
           { name: "Hide messages", detail: "in this tab only", run: () => active.clearView() },
           { name: "Close tab", detail: "the session keeps running", run: () => sessions.closeTab(active.id) },
         ]
@@ -47,14 +51,14 @@ export function pageActions(page: Page): PageAction[] {
       .filter((store) => store !== active)
       .map((store) => ({
         name: `Go to ${page.sessionList.titleOf(store).slice(0, 60)}`,
-        detail: store.snapshot().transcript.facts?.host,
+        detail: hostDetail(store.snapshot().transcript.facts?.host ?? "", page),
         run: () => sessions.show(store.id),
       })),
     ...(page.sessionList.snapshot().rows ?? [])
       .filter(({ sessionId }) => !tabs.open.some(({ id }) => id === sessionId))
       .map((row) => ({
         name: `Open ${page.sessionList.titleOfRow(row).slice(0, 60)}`,
-        detail: row.host,
+        detail: hostDetail(row.host, page),
         run: () => sessions.show(row.sessionId),
       })),
     { name: "Settings", keys: "Ctrl+,", run: () => open("settings") },
@@ -74,6 +78,10 @@ export function pageActions(page: Page): PageAction[] {
         ]
       : []),
   ];
+}
+
+function hostDetail(host: string, { me, sessionList }: Page): string {
+  return host && sessionList.hostLabel(host, me?.server?.machine);
 }
 
 function sessionActions(store: SessionStore): PageAction[] {

@@ -6,7 +6,7 @@ import type { SessionStore } from "../state/session-store";
 import { emptyTranscript, type Transcript } from "../state/transcript";
 import { pageActions } from "./actions";
 import { findActions } from "./CommandPalette";
-import { hostStates, lastStep } from "./HostTable";
+import { countStates, hostStates, lastStep } from "./HostTable";
 import { inOrder } from "./Sidebar";
 import { usesTerminal } from "./terminal-use";
 
@@ -25,13 +25,13 @@ test("the palette searches names and details for each word, and lists matches at
   expect(found("nothing")).toEqual([]);
 });
 
-test("waiting sessions come first, then pinned ones, and all groups keep their order", () => {
+test("waiting sessions come first, the pinned ones before others, and all groups keep their order", () => {
   const rows = [["a"], ["b", true], ["c"], ["d", true]].map(
     ([sessionId, pinned]) => ({ sessionId, pinned }) as SessionRow,
   );
   const ordered = (...waiting: string[]) => inOrder(rows, new Set(waiting)).map(({ sessionId }) => sessionId);
   expect(ordered()).toEqual(["b", "d", "a", "c"]);
-  expect(ordered("d", "c")).toEqual(["c", "d", "b", "a"]);
+  expect(ordered("d", "c")).toEqual(["d", "c", "b", "a"]);
 });
 
 test("hosts are not contacted before a call runs on them", () => {
@@ -60,9 +60,17 @@ test("a host's state is the outcome of the call there, or what is known of it du
   ];
   const ended = { hostsEnded, outcome: { hosts } } as unknown as Step;
   const [web2] = hosts;
-  const down = { host: "web1", status: "failed", duration_ms: 0, group: 1, unreachable: "no route" };
+  const down = { host: "web1", status: "failed", duration_ms: 0, group: 1, unreachable: "web1: no route" };
   const missed = { hostsEnded: [], outcome: { hosts: [web2, down] } } as unknown as Step;
-  expect(hostStates(["web1"], missed)).toMatchObject([{ host: "web1", unreachable: "no route" }]);
+  expect(hostStates(["web1"], missed)).toMatchObject([
+    { host: "web1", status: "rejected", unreachable: "no route" },
+  ]);
+  expect(countStates(hostStates(["web1", "web2", "web3"], missed))).toEqual({
+    done: 1,
+    notRun: 1,
+    failed: 0,
+  });
+  expect(countStates(hostStates(["web1", "web2"], running))).toEqual({ done: 1, notRun: 0, failed: 1 });
   expect(hostStates(["web1", "web2"], ended)).toEqual([
     { host: "web1", status: "failed", exitCode: 3, durationMs: 5 },
     { host: "web2", status: "ok", exitCode: 0, durationMs: 9 },
@@ -86,19 +94,24 @@ test("the palette begins with an action that changes nothing", () => {
 });
 
 test("the palette also finds the sessions that are not open here", () => {
-  const store = { id: "a", snapshot: () => ({ transcript: emptyTranscript }) } as unknown as SessionStore;
-  const rows = ["a", "b"].map((id) => ({ sessionId: id, title: `task ${id}`, host: "web1" }) as SessionRow);
+  const transcript = { ...emptyTranscript, facts: { host: "web1,web2" } };
+  const store = { id: "a", snapshot: () => ({ mode: "agent", transcript }) } as unknown as SessionStore;
+  const rows = ["a", "b"].map(
+    (id) => ({ sessionId: id, title: `task ${id}`, host: "app1,app2,app3" }) as SessionRow,
+  );
   const list = new SessionList();
   vi.spyOn(list, "snapshot").mockReturnValue({ rows, problem: undefined });
   const show = vi.fn();
   const actions = pageActions({
-    tabs: { open: [store], active: undefined },
+    tabs: { open: [store], active: store },
     sessionList: list,
     sessions: { show },
   } as unknown as Parameters<typeof pageActions>[0]);
   expect(findActions(actions, "task").map(({ name }) => name)).toEqual(["Open task b"]);
   findActions(actions, "task b")[0]?.run();
   expect(show).toHaveBeenCalledWith("b");
+  expect(findActions(actions, "show or hide").map(({ name }) => name)).toEqual(["Show or hide the hosts"]);
+  expect(findActions(actions, "task b")[0]?.detail).toBe("3 hosts: app[1-3]");
 });
 
 test("a session uses its terminal if a tool or a person does, or if it has several hosts instead", () => {

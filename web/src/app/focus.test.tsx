@@ -16,7 +16,7 @@ import { focusTerminal, terminals } from "./TerminalSide";
 const nothing = () => undefined;
 const terminal = { onResults: () => nothing, endSearch: nothing } as unknown as TerminalSession;
 const sessions = { closeTab: nothing } as unknown as Parameters<typeof Sidebar>[0]["sessions"];
-const commands = { run: nothing, paste: nothing, buffer: () => "" };
+const commands = { run: nothing, insert: nothing, buffer: () => "" };
 let root: Root;
 
 beforeEach(() => {

@@ -1,5 +1,5 @@
 /** Use of a session's terminal, until which its half of the page is hidden. */
-import { useRef, useSyncExternalStore } from "react";
+import { useCallback, useRef, useState, useSyncExternalStore } from "react";
 import type { SessionStore } from "../state/session-store";
 import type { Transcript } from "../state/transcript";
 
@@ -24,6 +24,16 @@ export function useLeftName(store: SessionStore | undefined): string {
   return useSyncExternalStore(store?.subscribe ?? nothing, () =>
     store && hasSeveralHosts(store.snapshot().transcript) ? "Hosts" : "Terminal",
   );
+}
+
+type Half = "left" | "right";
+
+/** The half of the page that a narrow window shows, and its setter. Each session opens on the conversation. */
+export function useHalf(session: string | undefined): [Half, (half: Half) => void] {
+  /** Session whose left half is shown. */
+  const [left, setLeft] = useState<string>();
+  const set = useCallback((half: Half) => setLeft(half === "left" ? session : undefined), [session]);
+  return [left !== undefined && left === session ? "left" : "right", set];
 }
 
 /** True as soon as the session has used its terminal: until then, the terminal is an empty half of the page. */

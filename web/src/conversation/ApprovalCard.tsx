@@ -1,9 +1,10 @@
 /** Approval card: command, host, risk and answers; operable by keyboard. */
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
-import { useMedia, useNow } from "../app/hooks";
-import { useMachine, useName } from "../app/me";
+import { type KeyboardEvent, useContext, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useLatest, useMedia, useNow } from "../app/hooks";
+import { MeContext, useMachine, useName } from "../app/me";
 import type { CallPlace } from "../state/call-place";
 import type { Step } from "../state/item";
+import { missedHosts } from "../state/missed-hosts";
 import type { SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { SafeText } from "../text/Code";
@@ -44,6 +45,8 @@ const PREVIEW_AFTER_MS = 500;
 const PREVIEW_AGAIN_MS = 12_000;
 /** Matches windows in which the widest answer scrolls with the card, so that the others leave room to the command. */
 const LOW = "(max-height: 700px)";
+/** Matches touch screens, on which a focus on the prompt would open the keyboard. */
+const TOUCH = "(pointer: coarse)";
 /** Maximum findings that the server lists; see `FINDINGS_MAX` in sysop-shell. */
 const FINDINGS_MAX = 64;
 
@@ -71,6 +74,7 @@ export function ApprovalCard(props: Props) {
   const body = useRef<HTMLDivElement>(null);
   const low = useMedia(LOW);
   const nameOf = useName();
+  const viewer = useContext(MeContext)?.name;
   const editable = step.effect === "command";
   const [kept] = useState(() => (editable ? storage.editedCommand(store.id, step.call) : undefined));
   const [stage, setStage] = useState<Stage>(kept === undefined ? "ask" : "edit");
@@ -92,15 +96,17 @@ export function ApprovalCard(props: Props) {
   const whole = stripInvisible(step.proposal);
   const shown = stage === "edit" ? `edit ${text}` : `ask ${previewed}`;
   const [end, setEnd] = useState<{ of: string; inView: boolean }>();
-  /** True once the end of the whole proposal has been in view, of which an edit then hides nothing. */
-  const [readWhole, setReadWhole] = useState(false);
+  /** Preview with which the end of the whole proposal has been in view. */
+  const [readWith, setReadWith] = useState<string>();
+  /** True if an edit hides nothing of the proposal that has not been read. */
+  const readWhole = readWith === previewed;
   /** True once the end of what would run has been in view. */
   const read = (stage === "edit" && readWhole) || (end?.of === shown && end.inView);
   const unread = !read && end?.inView === false;
   const [pages, setPages] = useState(1);
   const tellEnd = (of: string, inView: boolean) => {
     setEnd((before) => (before?.of === of && before.inView ? before : { of, inView }));
-    if (inView && (of.startsWith("ask ") || of === `edit ${whole}`)) setReadWhole(true);
+    if (inView && (of === `ask ${previewed}` || of === `edit ${whole}`)) setReadWith(previewed);
   };
 
   // Takes the focus unless the user is typing elsewhere.
@@ -111,6 +117,17 @@ export function ApprovalCard(props: Props) {
     const edits = card.current?.contains(active) ?? false;
     if (!writes && !elsewhere && !edits) card.current?.focus();
   }, []);
+  const latestDone = useLatest(done);
+  // Somebody else answered: the card goes, and its focus must not be lost. The rest of a text that the user is writing
+  // in the card must not become a prompt.
+  useLayoutEffect(() => {
+    const { current } = card;
+    return () => {
+      const { activeElement } = document;
+      const moves = current?.contains(activeElement) && !activeElement?.matches("textarea, input");
+      if (moves && !matchMedia(TOUCH).matches) latestDone.current();
+    };
+  }, [latestDone]);
 
   const edited = stage === "edit" && text !== step.proposal;
   // The effect and the risk of an edited command are unknown until the server has assessed it.
@@ -138,8 +155,8 @@ export function ApprovalCard(props: Props) {
   const allow = (decision: "allow" | "allow_session" | "allow_always") => {
     if (locked) return;
     store.decide(step.call, decision);
-    // The card, which has the focus, goes. On a touch screen, the focus would open the keyboard.
-    if (!matchMedia("(pointer: coarse)").matches) done();
+    // The card, which has the focus, goes.
+    if (!matchMedia(TOUCH).matches) done();
   };
   const run = () => allow("allow");
   const readOn = () => {
@@ -173,7 +190,8 @@ export function ApprovalCard(props: Props) {
       storage.saveEditedCommand(store.id, step.call, undefined);
       store.decide(step.call, "allow", edited ? { command: text } : {});
     } else {
-      store.decide(step.call, "reject", reason.trim() ? { reason: reason.trim() } : {});
+      if (reason.trim()) store.rejectWith(step, reason.trim(), viewer);
+      else store.decide(step.call, "reject");
     }
     done();
   };
@@ -275,6 +293,7 @@ export function ApprovalCard(props: Props) {
             </span>
           )}
         </header>
+        <MissedHosts store={store} step={step} host={host} />
         {step.askedBy !== undefined && <p className="meta">{originLabel(step, nameOf)}</p>}
         {step.reason && <p className="why">{neutralize(step.reason)}</p>}
         <ReadToEnd
@@ -366,7 +385,7 @@ export function ApprovalCard(props: Props) {
         {stage === "always" && (
           <>
             <button type="button" className="primary" disabled={locked || !settled} onClick={always}>
-              Save this rule
+              Run and save rule
             </button>
             <button type="button" onClick={back}>
               Back
@@ -471,6 +490,19 @@ function Terms({ step }: { step: Step }) {
       {expiresAt !== undefined && <span>{expiryLabel(expiresAt, now)}</span>}
     </p>
   );
+}
+
+/** Hosts of the call that the last calls did not reach. */
+function MissedHosts({ store, step, host }: Pick<Props, "store" | "step" | "host">) {
+  const { items, facts } = store.snapshot().transcript;
+  const onClient = facts?.lent?.tools.some(({ name }) => name === step.tool);
+  const reasons = onClient ? [] : missedHosts(items, undoneHosts(step.arguments, host).split(","));
+  return reasons.map((reason) => (
+    <p key={reason} className="warning">
+      <span aria-hidden="true">! </span>
+      {oneLine(reason)}
+    </p>
+  ));
 }
 
 interface PreviewProps {

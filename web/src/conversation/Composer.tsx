@@ -17,7 +17,7 @@ import { addedTo } from "../state/draft";
 import { fromTerminal, type SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
-import { AttachFile, ImageChips, usePromptImages } from "./PromptImages";
+import { AttachFile, ImageChips, type Upload, usePromptImages } from "./PromptImages";
 import { useSettled } from "./settled";
 import { WRITING } from "./writing";
 
@@ -29,6 +29,8 @@ export interface ComposerHandle {
   write(text: string): void;
   /** Types text at its cursor, and leaves the focus where it is. */
   insert(text: string): void;
+  /** Attaches or uploads files. */
+  addFiles(files: File[]): void;
 }
 
 /** A proposal that a message rejects. */
@@ -50,10 +52,12 @@ interface Props {
   ownQueued: readonly string[];
   online: boolean;
   running: boolean;
+  /** True if a message ends the paused turn. */
+  endsTurn: boolean;
   /** The proposal that waits; undefined if none can be answered here. */
   proposal: Proposal | undefined;
   /** Uploads a file that is not an image; undefined if that is not allowed. */
-  upload: ((file: File) => void) | undefined;
+  upload: Upload | undefined;
   /** Earlier prompts, newest last; recalled with Arrow Up. */
   history: () => string[];
   /** Returns the commands that complete the text. */
@@ -84,6 +88,7 @@ export function Composer(props: Props) {
     ownQueued,
     online,
     running,
+    endsTurn,
     proposal,
     upload,
     history,
@@ -93,7 +98,7 @@ export function Composer(props: Props) {
   } = props;
   const field = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(() => storage.draft(store.id));
-  const attached = usePromptImages(store);
+  const attached = usePromptImages(store, upload);
   const isEmpty = text === "" && attached.images.length === 0 && attached.uploading === 0;
   const sendable = (text.trim() !== "" || attached.images.length > 0) && attached.uploading === 0;
   // A command is none of the model's business, and an image cannot be part of an answer.
@@ -118,6 +123,7 @@ export function Composer(props: Props) {
     storage.saveDraft(store.id, next);
   };
   const latestChange = useLatest(change);
+  const latestAdd = useLatest(attached.add);
   /** Types text at the cursor, at once, because the next key is typed into the field itself. */
   const insert = useCallback(
     (more: string) => {
@@ -141,8 +147,9 @@ export function Composer(props: Props) {
         insert(more);
       },
       insert,
+      addFiles: (files) => latestAdd.current(files),
     }),
-    [insert],
+    [insert, latestAdd],
   );
   // Before anything else can add to the draft, which otherwise would only be stored.
   useLayoutEffect(
@@ -330,7 +337,7 @@ export function Composer(props: Props) {
           onChange={(event) => change(event.target.value)}
           onKeyDown={keys}
         />
-        <AttachFile attached={attached} upload={upload} disabled={!online} />
+        <AttachFile attached={attached} uploads={upload !== undefined} disabled={!online} />
         {buffer && (
           <button
             type="button"
@@ -351,7 +358,8 @@ export function Composer(props: Props) {
           disabled={!sendable}
           title={rejects ? "Reject the proposal with this message" : undefined}
         >
-          {!running ? "Send" : rejects ? "Reject" : answers && isYes(text) ? "Review" : "Queue"}
+          {!running || endsTurn ? "Send" : rejects ? "Reject" : answers && isYes(text) ? "Review" : "Queue"}
+          {endsTurn && <span className="word"> and end turn</span>}
         </button>
       </label>
     </form>

@@ -1,17 +1,17 @@
 /** The conversation: its messages, pending approvals and prompts, and the composer. */
 import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useLatest, useNow, useSessionView } from "../app/hooks";
+import { useLatest, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { lazyPart, useLazyPart } from "../app/lazy-part";
-import { isOrAre, MeContext, useName } from "../app/me";
+import { MeContext } from "../app/me";
 import { SessionFacts } from "../app/SessionFacts";
 import { placeOf } from "../state/call-place";
 import { completions } from "../state/commands";
+import { endsByMessage } from "../state/paused-turn";
 import { proposedSteps } from "../state/proposed-steps";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, type Transcript } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/command-actions";
-import { elapsed, progressLabel } from "../text/labels";
 import { neutralize } from "../text/neutralize";
 import type { Skill } from "../wire";
 import { Announcer } from "./Announcer";
@@ -41,10 +41,12 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
   const { transcript, status, mode, caughtUp } = view;
   const composer = useRef<ComposerHandle>(null);
   const section = useRef<HTMLElement>(null);
+  const [sought, setSought] = useState<{ jobId: number }>();
   const rows = useMemo(() => (view.caughtUp ? rowsOf(view) : []), [view]);
   const online = status.state === "open";
   const running = transcript.phase !== "idle";
   const step = pendingApproval(transcript);
+  const hasTerminal = !transcript.facts?.host.includes(",");
   const readsOnly = transcript.facts?.approve === "never";
   const plan = useMemo(
     () => (readsOnly || running || !caughtUp ? [] : proposedSteps(transcript)),
@@ -89,9 +91,20 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
   const name = modelName(transcript.facts?.model ?? "");
   const me = useContext(MeContext);
   const watches = me !== undefined && !me.operate && !me.decide;
-  const drop = useFileDrop(online && me?.operate === true && me.decide && canUpload(transcript));
+  const drop = useFileDrop(watches ? undefined : (files) => composer.current?.addFiles(files));
+  const mayUpload = online && me?.operate === true && me.decide && canUpload(transcript);
+  const [file, setFile] = useState<File>();
+  const upload = (wanted: File) => {
+    if (step) return "Answer the proposal first.";
+    setFile(wanted);
+    return undefined;
+  };
   const wanted =
-    watches || transcript.items.length > 0 || transcript.questions.length > 0 || drop.file !== undefined;
+    watches ||
+    transcript.items.length > 0 ||
+    transcript.questions.length > 0 ||
+    transcript.holder !== undefined ||
+    file !== undefined;
   useEffect(() => lazyParts.preload(), []);
   const parts = useLazyPart(lazyParts, wanted);
   const empty = (
@@ -112,7 +125,7 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
       <fieldset className="bare" disabled={watches}>
         <Toolbar store={store} view={view} done={backToComposer} />
       </fieldset>
-      <Commands value={commands}>
+      <Commands value={hasTerminal ? commands : undefined}>
         {parts ? (
           <Online value={online}>
             <parts.RowList
@@ -121,6 +134,7 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
               sends={view.sends}
               empty={empty}
               undone={backToComposer}
+              sought={sought}
             />
           </Online>
         ) : (
@@ -132,7 +146,16 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
         )}
       </Commands>
       <div className="dock">
-        <ActivityLine store={store} view={view} name={name} online={online} tellsHolder={!terminalShown} />
+        {parts && (
+          <parts.ActivityLine
+            store={store}
+            view={view}
+            name={name}
+            online={online}
+            tellsHolder={!terminalShown}
+            moved={backToComposer}
+          />
+        )}
         <ErrorNotices store={store} view={view} />
         {parts && watches && <parts.Watching step={step} />}
         {parts &&
@@ -165,7 +188,15 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
             waits={step !== undefined || transcript.questions.length > 0 || plan.length > 0}
           />
         )}
-        {parts && <parts.Jobs store={store} jobs={transcript.jobs} online={online && !watches} />}
+        {parts && (
+          <parts.Jobs
+            store={store}
+            jobs={transcript.jobs}
+            online={online && !watches}
+            show={(jobId) => setSought({ jobId })}
+            stopped={backToComposer}
+          />
+        )}
         {!watches && (
           <Composer
             ref={composer}
@@ -178,22 +209,24 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
             ownQueued={view.ownQueued}
             online={online}
             running={running}
+            endsTurn={endsByMessage(transcript)}
             proposal={
               step && online && me?.decide !== false && !view.answered.has(step.call)
                 ? {
                     call: step.call,
-                    reject: (message) => (isYes(message) ? focusReview() : store.rejectWith(step, message)),
+                    reject: (message) =>
+                      isYes(message) ? focusReview() : store.rejectWith(step, message, me?.name),
                   }
                 : undefined
             }
-            upload={drop.choose}
+            upload={mayUpload ? upload : undefined}
             history={history}
             complete={(text) => completions(text, skills)}
-            buffer={transcript.facts?.host.includes(",") ? undefined : commands.buffer}
+            buffer={hasTerminal ? commands.buffer : undefined}
           />
         )}
       </div>
-      {parts && drop.file && <parts.UploadDialog store={store} file={drop.file} close={drop.done} />}
+      {parts && file && <parts.UploadDialog store={store} file={file} close={() => setFile(undefined)} />}
       <Announcer view={view} />
     </section>
   );
@@ -232,71 +265,6 @@ export function showsTasks(transcript: Transcript): boolean {
   const { tasks, phase } = transcript;
   const runs = phase !== "idle" && isOfThisTurn(transcript);
   return tasks.length > 0 && (runs || tasks.some(({ state }) => state !== "done"));
-}
-
-/** Current activity, in one line. */
-function ActivityLine(props: {
-  store: SessionStore;
-  view: SessionView;
-  name: string;
-  online: boolean;
-  tellsHolder: boolean;
-}) {
-  const { store, view, name, online, tellsHolder } = props;
-  const { transcript, stopping, begun, asked } = view;
-  const nameOf = useName();
-  const { phase, holder, stepOpen, progress } = transcript;
-  const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
-  let since = runs?.kind === "step" && phase === "running" ? begun.get(runs.call) : undefined;
-  const lines: { text: string; tone: string }[] = [];
-  if (phase === "paused" && runs) lines.push({ text: "Pausing after this command…", tone: "busy" });
-  else if (phase === "paused" && stepOpen) lines.push({ text: "Pausing after this step…", tone: "busy" });
-  else if (phase === "paused") {
-    const one = pendingApproval(transcript) ? " Allowing the step below runs only that step." : "";
-    lines.push({ text: `Agent paused.${one} Click Resume to continue.`, tone: "paused" });
-  } else if (stopping || phase === "stopping") lines.push({ text: "Stopping…", tone: "busy" });
-  else if (phase === "running") {
-    const what = runs?.kind === "step" ? commandLine(runs.command).slice(0, 80) : "a command";
-    lines.push({ text: `running ${what}`, tone: "busy" });
-  } else if (phase === "thinking" && stepOpen) {
-    const told = progress ? progressLabel(progress) : "";
-    lines.push({ text: told ? `${name}: ${told}` : `waiting for ${name}`, tone: "busy" });
-    since = asked;
-  }
-  const reads = phase === "thinking" && progress?.received === 0 ? progress.prompt : undefined;
-  if (holder !== undefined && tellsHolder) {
-    lines.push({ text: `${isOrAre(nameOf(holder))} using the terminal; agent paused`, tone: "held" });
-  }
-  return lines.map(({ text, tone }) => (
-    <p key={tone} className={`live ${tone}`}>
-      {tone === "busy" && online && <span className="spinner" aria-hidden="true" />}
-      <span>{tone === "busy" && !online ? `last known: ${text}` : text}</span>
-      {tone === "busy" && since !== undefined && <Elapsed since={since} ticks={online} />}
-      {tone === "busy" && reads && (
-        <progress value={reads.done} max={reads.total} aria-label="Prompt tokens read" />
-      )}
-      {tone === "busy" && phase === "running" && runs?.kind === "step" && runs.tool === "bash" && (
-        <button type="button" className="small" disabled={!online} onClick={() => store.moveToBackground()}>
-          Run in background
-        </button>
-      )}
-    </p>
-  ));
-}
-
-/** A command in one line, with the same characters as on its card. */
-function commandLine(command: string): string {
-  return neutralize(command).replace(/\s+/g, " ").trim();
-}
-
-/** Time since a command or a model call began. A timer is not read aloud by itself. */
-function Elapsed({ since, ticks }: { since: number; ticks: boolean }) {
-  const now = useNow(ticks);
-  return (
-    <span className="elapsed" role="timer" aria-label="Time elapsed">
-      · {elapsed(now - since)}
-    </span>
-  );
 }
 
 function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView }) {

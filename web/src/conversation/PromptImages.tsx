@@ -1,5 +1,5 @@
 /** Images of the current prompt: pasted, dropped or chosen. They are uploaded immediately and sent with the text. */
-import { type ClipboardEvent, type DragEvent, useCallback, useLayoutEffect, useRef, useState } from "react";
+import { type ClipboardEvent, useCallback, useLayoutEffect, useRef, useState } from "react";
 import { storeImage } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
 import { addedImages, IMAGES_MAX } from "../state/draft";
@@ -10,21 +10,24 @@ import type { PromptImage } from "../wire";
 
 const MEDIA_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
+const ONLY_IMAGES = "Only PNG, JPEG, GIF and WebP images can be attached.";
 const TOO_MANY = `A prompt may have at most ${IMAGES_MAX} images.`;
+
+/** Uploads a file, or returns why it does not. */
+export type Upload = (file: File) => string | undefined;
 
 interface PromptImages {
   images: readonly PromptImage[];
   /** Number of images being uploaded. */
   uploading: number;
   problem: string;
+  /** Attaches images, and uploads one other file if that is allowed. Names the files that it does not take. */
   add(files: Iterable<File>): void;
   remove(artifact: string): void;
   /** Returns and clears the images. */
   take(): PromptImage[];
   handlers: {
     onPaste(event: ClipboardEvent): void;
-    onDragOver(event: DragEvent): void;
-    onDrop(event: DragEvent): void;
   };
 }
 
@@ -32,11 +35,16 @@ function leftOut(count: number): string {
   return count === 1 ? "1 image was left out." : `${count} images were left out.`;
 }
 
-function imagesOf(files: Iterable<File>): File[] {
-  return [...files].filter((file) => MEDIA_TYPES.includes(file.type));
+function isImage({ type }: File): boolean {
+  return MEDIA_TYPES.includes(type);
 }
 
-export function usePromptImages(store: SessionStore): PromptImages {
+function notTaken(files: readonly File[]): string {
+  return `Not taken: ${files.map(({ name }) => oneLine(name)).join(", ")}.`;
+}
+
+/** `upload` uploads a file that is not an image; undefined if that is not allowed. */
+export function usePromptImages(store: SessionStore, upload: Upload | undefined): PromptImages {
   // The excess stays in the storage until the images change.
   const [{ images, excess }, setAttached] = useState(() => addedImages([], storage.draftImages(store.id)));
   const [uploading, setUploading] = useState(0);
@@ -55,21 +63,27 @@ export function usePromptImages(store: SessionStore): PromptImages {
     [store, become],
   );
   const add = (files: Iterable<File>) => {
-    const found = imagesOf(files);
-    if (found.length === 0) return setProblem("Only PNG, JPEG, GIF and WebP images can be attached.");
-    if (images.length + uploading + found.length > IMAGES_MAX) {
-      return setProblem(TOO_MANY);
-    }
-    setProblem("");
-    for (const file of found) {
+    const all = [...files];
+    const found = all.filter(isImage);
+    const others = all.filter((file) => !isImage(file));
+    const [first] = others;
+    const refused = first && upload?.(first);
+    const left = upload && !refused ? others.slice(1) : others;
+    const why = refused ?? (upload ? "One file at a time can be uploaded." : ONLY_IMAGES);
+    const problems = left.length > 0 ? [notTaken(left), why] : [];
+    const fit = images.length + uploading + found.length <= IMAGES_MAX;
+    if (!fit) problems.push(notTaken(found), TOO_MANY);
+    setProblem(problems.join(" "));
+    let before: Promise<void> | undefined;
+    for (const file of fit ? found : []) {
       setUploading((count) => count + 1);
-      storeImage(store.id, file)
-        .then((stored) => store.appendToDraft("", [stored]))
+      const earlier = before;
+      before = storeImage(store.id, file)
+        .then((stored) => Promise.resolve(earlier).then(() => store.appendToDraft("", [stored])))
         .catch((error) => setProblem(error instanceof RequestError ? error.message : String(error)))
         .finally(() => setUploading((count) => count - 1));
     }
   };
-  const takes = (transfer: DataTransfer | null) => transfer !== null && imagesOf(transfer.files).length > 0;
   return {
     images,
     uploading,
@@ -84,17 +98,10 @@ export function usePromptImages(store: SessionStore): PromptImages {
     },
     handlers: {
       onPaste: (event) => {
-        if (!takes(event.clipboardData)) return;
+        const pasted = [...(event.clipboardData?.files ?? [])].filter(isImage);
+        if (pasted.length === 0) return;
         event.preventDefault();
-        add(event.clipboardData.files);
-      },
-      onDragOver: (event) => {
-        if (event.dataTransfer.types.includes("Files")) event.preventDefault();
-      },
-      onDrop: (event) => {
-        if (!takes(event.dataTransfer)) return; // another file: the conversation takes it
-        event.preventDefault();
-        add(event.dataTransfer.files);
+        add(pasted);
       },
     },
   };
@@ -135,20 +142,15 @@ export function ImageChips({ attached }: { attached: PromptImages }) {
 
 interface AttachFileProps {
   attached: PromptImages;
-  /** Uploads a file that is not an image; undefined if that is not allowed. */
-  upload: ((file: File) => void) | undefined;
+  /** True if a file that is not an image can be uploaded. */
+  uploads: boolean;
   disabled: boolean;
 }
 
-/** Button that opens the file dialog. As with dropped files, images are attached, and another file is uploaded. */
-export function AttachFile({ attached, upload, disabled }: AttachFileProps) {
+/** Button that opens the file dialog. Chosen files are taken like dropped ones. */
+export function AttachFile({ attached, uploads, disabled }: AttachFileProps) {
   const input = useRef<HTMLInputElement>(null);
-  const name = upload ? "Attach an image or upload a file" : "Attach an image";
-  const take = (files: File[]) => {
-    const other = upload && files.find((file) => !MEDIA_TYPES.includes(file.type));
-    if (other) upload(other);
-    if (files.some((file) => file !== other)) attached.add(files);
-  };
+  const name = uploads ? "Attach an image or upload a file" : "Attach an image";
   return (
     <>
       <input
@@ -156,9 +158,9 @@ export function AttachFile({ attached, upload, disabled }: AttachFileProps) {
         type="file"
         hidden
         multiple
-        accept={upload ? undefined : MEDIA_TYPES.join(",")}
+        accept={uploads ? undefined : MEDIA_TYPES.join(",")}
         onChange={(event) => {
-          take([...(event.target.files ?? [])]);
+          attached.add(event.target.files ?? []);
           event.target.value = "";
         }}
       />

@@ -23,10 +23,16 @@ interface RowListProps {
   empty: React.ReactNode;
   /** Called when the user has clicked Undo, whose button goes. */
   undone(): void;
+  /** Job whose command the user asks for; another object for each request. */
+  sought: { jobId: number } | undefined;
+}
+
+function isJob(row: Row, jobId: number): boolean {
+  return row.kind === "item" && row.item.kind === "step" && row.item.job?.jobId === jobId;
 }
 
 /** The list of rows. The list follows its end until the user scrolls up, and again from the user's next prompt on. */
-export function RowList({ store, rows, sends, empty, undone }: RowListProps) {
+export function RowList({ store, rows, sends, empty, undone, sought }: RowListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const [away, setAway] = useState(false);
@@ -94,6 +100,16 @@ export function RowList({ store, rows, sends, empty, undone }: RowListProps) {
     if (sent.current !== sends) jump();
     sent.current = sends;
   }, [sends]);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a request scrolls once, not each new row
+  useLayoutEffect(() => {
+    const at = rows.findLastIndex((row) => sought && isJob(row, sought.jobId));
+    if (at < 0) return;
+    follows.current = false;
+    settle();
+    setAway(true);
+    virtual.scrollToIndex(at, { align: "start" });
+  }, [sought]);
 
   const last = useRef({ top: 0, height: 0 });
   /** Time until which scrolling counts as the user's, because measuring rows also scrolls the list. */

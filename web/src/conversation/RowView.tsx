@@ -121,15 +121,16 @@ function End({ item }: { item: Extract<Item, { kind: "end" }> }) {
   const tokens = usage(item.usage);
   const calls = item.iterations === 1 ? "1 model call" : `${item.iterations} model calls`;
   if (item.reason === "cancelled") return <p className="end">stopped</p>;
+  if (item.reason === "paused") {
+    return <p className="end">stopped: a prompt or a command came while the turn was paused</p>;
+  }
   if (item.reason === "end_turn" && !item.error) {
     return <p className="end">{tokens ? `${calls} · tokens: ${tokens}` : calls}</p>;
   }
   const limit = `stopped after ${item.iterations} model calls; send \`continue\`, or raise max_iterations`;
   const why =
     item.error ??
-    { max_iterations: limit, failed: "the turn failed", paused: "canceled while paused", end_turn: "" }[
-      item.reason
-    ] ??
+    { max_iterations: limit, failed: "the turn failed", end_turn: "" }[item.reason] ??
     item.reason;
   return (
     <article className="card error" aria-label="Error">

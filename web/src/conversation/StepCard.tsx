@@ -1,5 +1,5 @@
 /** Card of a tool call: reasoning, command or keys, output, status (the step cards of juni-cli). */
-import { memo, useContext, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Fragment, memo, useContext, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { MeContext, useName } from "../app/me";
 import { artifactPath } from "../protocol/api";
 import type { Outcome, Step, StepJob, StepKind } from "../state/item";
@@ -11,6 +11,7 @@ import { hostCounts, resultLabel } from "../text/host-results";
 import { duration, originLabel, statusLabel, statusSign } from "../text/labels";
 import { earlierLabel, lastLines } from "../text/last-lines";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
+import { RUNNING_NOTE, runningProgram } from "../text/running-program";
 import type { SessionId, Status } from "../wire";
 import { CommandText } from "./CommandText";
 import { FileDiff } from "./FileDiff";
@@ -131,9 +132,10 @@ function withoutAdvice(output: string, status: Status): string {
 function Output({ step }: { step: Step }) {
   const [all, setAll] = useState(false);
   const { outcome } = step;
-  const whole = outcome ? withoutAdvice(withoutExitCode(outcome), outcome.status) : step.tail;
+  const whole = outcome ? withoutAdvice(withoutExitCode(endOf(step, outcome)), outcome.status) : step.tail;
   const own = step.tool === "undo" && outcome?.status === "ok" ? whole.replace(/^OK, /, "") : whole;
-  const raw = (step.job ? own.replace(JOB_NOTE, "") : own).replace(TYPED_NOTE, "");
+  const noted = outcome && runningProgram(outcome) ? own.replace(RUNNING_NOTE, "") : own;
+  const raw = (step.job ? noted.replace(JOB_NOTE, "") : noted).replace(TYPED_NOTE, "");
   // The output of each host begins with the host's name.
   const several = (outcome?.hosts.length ?? 0) > 1;
   const missed = !outcome && step.missedOutput;
@@ -154,6 +156,7 @@ function Output({ step }: { step: Step }) {
       )}
       {chars > 0 && <p className="meta">{earlierLabel(lines, chars)} not shown</p>}
       <OutputBox
+        wraps={outcome !== undefined && isMessage(step, outcome, rows)}
         text={missed ? `… earlier output follows when the command ends\n${text}` : text}
         fromTop={several}
         whole={all && ended}
@@ -167,8 +170,15 @@ function Output({ step }: { step: Step }) {
   );
 }
 
+/** True for the reason of a call that did not run, of a tool that failed, or in one row: it has no columns. */
+function isMessage({ cardKind }: Step, { status }: Outcome, rows: number): boolean {
+  return status === "rejected" || (status !== "ok" && (cardKind === "tool" || rows === 1));
+}
+
 interface OutputBoxProps {
   text: string;
+  /** True if long lines wrap in every window. */
+  wraps: boolean;
   /** True if the beginning is shown first. */
   fromTop: boolean;
   /** True if the box is as high as its text. */
@@ -176,7 +186,7 @@ interface OutputBoxProps {
 }
 
 /** A box of output. It follows its end until the user scrolls up. */
-function OutputBox({ text, fromTop, whole }: OutputBoxProps) {
+function OutputBox({ text, wraps, fromTop, whole }: OutputBoxProps) {
   const box = useRef<HTMLPreElement>(null);
   const follows = useRef(true);
   const wasWhole = useRef(whole);
@@ -189,7 +199,7 @@ function OutputBox({ text, fromTop, whole }: OutputBoxProps) {
   }, [text, fromTop, whole]);
   return (
     <pre
-      className={whole ? "output whole" : "output"}
+      className={`output ${whole ? "whole" : ""} ${wraps ? "wraps" : ""}`}
       tabIndex={0}
       role="group"
       aria-label="Output"
@@ -198,9 +208,26 @@ function OutputBox({ text, fromTop, whole }: OutputBoxProps) {
         follows.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
       }}
     >
-      <SafeText text={text} />
+      {fromTop ? <HostOutputs text={text} /> : <SafeText text={text} />}
     </pre>
   );
+}
+
+/** Outputs of several hosts: the headings wrap, and the reasons why hosts were not reached. */
+function HostOutputs({ text }: { text: string }) {
+  // No line of an output begins like a heading; see `report.rs` in sysop-host.
+  return text.split(/^(?=== )/m).map((part, at) => {
+    const end = /^== .*: not run ==$/m.test(part) ? part.length : part.indexOf("\n") + 1 || part.length;
+    return (
+      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of an output keep their positions
+      <Fragment key={at}>
+        <span className="told">
+          <SafeText text={part.slice(0, end)} />
+        </span>
+        <SafeText text={part.slice(end)} />
+      </Fragment>
+    );
+  });
 }
 
 /** Changes of a call, and the button that undoes them, unless they are undone. */
@@ -228,8 +255,13 @@ function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
   );
 }
 
+/** The end of a command: that of its background job, if it became one that has ended with output. */
+function endOf({ job }: Step, outcome: Outcome): Pick<Outcome, "output" | "exitCode"> {
+  return job?.output ? { output: job.output, exitCode: job.exitCode } : outcome;
+}
+
 /** Removes the exit code line, which is for the model; users see the exit code below the output. */
-function withoutExitCode({ output, exitCode }: Outcome): string {
+function withoutExitCode({ output, exitCode }: Pick<Outcome, "output" | "exitCode">): string {
   const told = `[exit code ${exitCode}]`;
   const text = output.trimEnd();
   return text.endsWith(told) ? text.slice(0, -told.length) : output;
@@ -278,6 +310,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   const origin = originLabel(step, nameOf);
   if (origin !== undefined) said.push(origin);
   const hosts = outcome && hostCounts(outcome.hosts);
+  const artifact = step.job?.artifact ?? outcome?.artefact;
   const job = outcome?.status === "ok" || outcome?.status === "timeout" ? step.job : undefined;
   return (
     <footer className="status">
@@ -290,7 +323,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
       {outcome && outcome.status !== "rejected" && !job && (
         <span className={`badge ${outcome.status}`}>
           <span aria-hidden="true">{statusSign(outcome.status)}</span>{" "}
-          {resultLabel(outcome.status, outcome.hosts)}
+          {runningProgram(outcome) ?? resultLabel(outcome.status, outcome.hosts)}
           {outcome.exitCode !== undefined && `, exit code ${outcome.exitCode}`}
         </span>
       )}
@@ -299,11 +332,8 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
         <span>{duration(outcome.durationMs)}</span>
       )}
       {outcome?.truncated && <span>truncated for the model</span>}
-      {outcome?.artefact && (
-        <a
-          href={artifactPath(session, outcome.artefact)}
-          download={`${neutralizeLine(outcome.artefact)}.txt`}
-        >
+      {artifact && (
+        <a href={artifactPath(session, artifact)} download={`${neutralizeLine(artifact)}.txt`}>
           full output
         </a>
       )}

@@ -6,19 +6,17 @@ import { type FormEvent, useEffect, useState } from "react";
 import { useModal } from "../app/Dialog";
 import { useMachine } from "../app/me";
 import type { SessionStore } from "../state/session-store";
-import { fileSize, hostLabel } from "../text/labels";
+import { hostLabel } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
 
-/** Maximum bytes of a file; larger ones need `scp`. */
-const BYTES_MAX = 256 * 1024;
+/** Maximum size of a file, in KiB; larger ones need `scp`. */
+const KIB_MAX = 256;
 
 /** Returns the text of a file, or the reason why it cannot be sent. */
 async function textOf(file: File): Promise<{ text: string } | { why: string }> {
-  if (file.size > BYTES_MAX) {
-    return {
-      why: `The file is ${fileSize(file.size)}; the limit is ${fileSize(BYTES_MAX)}. Copy it with scp.`,
-    };
-  }
+  const kib = Math.ceil(file.size / 1024);
+  if (kib > KIB_MAX)
+    return { why: `The file has ${kib} KiB; the limit is ${KIB_MAX} KiB. Copy it with scp.` };
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer());
     return text.includes("\0") ? { why: "This is not a text file. Copy it with scp." } : { text };

@@ -216,6 +216,52 @@ test("what is told late about a text in the field does not count for the proposa
   expect([button("Run"), decide.mock.calls]).toEqual([undefined, []]);
 });
 
+test("an edit of a proposal whose preview came late hides nothing that must be read again", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const command = "rm -r a";
+  const step = proposed("bash", { command }, { command });
+  await draw(step);
+  const first = await vi.waitUntil(() => view);
+  first(true);
+  await vi.waitUntil(() => button("Run")?.disabled === false);
+  await draw({ ...step, preview: ["removes 900 files"] });
+  const scroll = await vi.waitUntil(() => (view === first ? undefined : view));
+  scroll(false);
+  await vi.waitUntil(() => button("Read on"));
+  button("Edit")?.click();
+  const box = (await field()) as HTMLTextAreaElement;
+  const ofEdit = await vi.waitUntil(() => (view === scroll ? undefined : view));
+  ofEdit(false);
+  await vi.waitUntil(() => button("Read on"));
+  press(box, "Enter");
+  expect(decide).not.toHaveBeenCalled();
+});
+
+test("a card that goes gives its focus to the prompt", async () => {
+  const card = await draw(proposed("bash", { command: "ls" }, { command: "ls" }));
+  card.focus();
+  root.render(null);
+  await vi.waitUntil(() => done.mock.calls.length > 0);
+  await draw(proposed("bash", { command: "ls" }, { command: "ls" }));
+  const elsewhere = document.body.appendChild(document.createElement("textarea"));
+  elsewhere.focus();
+  root.render(null);
+  await vi.waitUntil(() => !document.querySelector(".review"));
+  expect(done).toHaveBeenCalledOnce();
+});
+
+test("the hosts that the last call did not reach are named", async () => {
+  const hosts = [
+    { host: "web2", status: "failed", unreachable: "web2: no route to host; check the address" },
+  ];
+  const ended = { type: "tool.finished", sessionId: "s", seq: 1, toolCallId: "b", name: "bash", hosts };
+  const transcript = fold(emptyTranscript, [{ ...ended, status: "failed", output: "" } as never]);
+  vi.spyOn(store, "snapshot").mockReturnValue({ ...store.snapshot(), transcript });
+  root.render(cardOf(proposed("bash", { command: "ls" }, { command: "ls" }), "web1, web2"));
+  const card = await vi.waitUntil(() => document.querySelector(".review"));
+  expect(card.querySelector(".warning")?.textContent).toBe("! web2: no route to host");
+});
+
 test("an edit is announced only once there is one", async () => {
   const card = await drawRead("changes");
   button("Edit")?.click();
@@ -414,6 +460,24 @@ test("a letter before the proposal could be read is a letter of a message, and E
   vi.spyOn(performance, "now").mockReturnValue(0);
   press(card, "r");
   expect(write).toHaveBeenCalledExactlyOnceWith("r");
+});
+
+test("a text in a field of the card does not go on in the prompt if somebody else answers", async () => {
+  const card = await drawRead("changes");
+  button("Reject")?.click();
+  const box = await fill("because");
+  box.focus();
+  root.render(null);
+  await vi.waitUntil(() => !card.isConnected);
+  expect(done).not.toHaveBeenCalled();
+});
+
+test("the focus of a card goes to the prompt if somebody else answers", async () => {
+  const card = await drawRead("changes");
+  card.focus();
+  root.render(null);
+  await vi.waitUntil(() => !card.isConnected);
+  expect(done).toHaveBeenCalledOnce();
 });
 
 test("a held letter goes to the prompt if somebody else answers", async () => {

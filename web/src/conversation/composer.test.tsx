@@ -62,6 +62,7 @@ async function open(more: Partial<ComponentProps<typeof Composer>> = {}): Promis
       ownQueued={[]}
       online
       running={false}
+      endsTurn={false}
       proposal={undefined}
       upload={undefined}
       history={() => []}
@@ -124,6 +125,55 @@ test("images that return beside others are attached up to the maximum", async ()
   await vi.waitUntil(() => attached() === IMAGES_MAX, { timeout: 10_000 });
   expect(problem()).toBe("A prompt may have at most 8 images. 1 image was left out.");
   expect(storage.draftImages(sessionId)).toHaveLength(IMAGES_MAX);
+});
+
+test.each([true, false])("files that are not taken are named; uploads allowed: %s", async (allowed) => {
+  const upload = vi.fn();
+  const sent = vi.fn((_: RequestInfo | URL) => new Promise<Response>(() => undefined));
+  vi.stubGlobal("fetch", sent);
+  const handle: { current: ComposerHandle | null } = { current: null };
+  await open({ ref: handle, ...(allowed && { upload }) });
+  const file = (name: string, type = "") => new File(["x"], name, { type });
+  const files = [file("a.png", "image/png"), file("a.txt"), file("b.txt")];
+  handle.current?.addFiles(files);
+  await vi.waitUntil(() => problem());
+  expect(sent).toHaveBeenCalledOnce();
+  expect(upload.mock.calls).toEqual(allowed ? [[files[1]]] : []);
+  expect(problem()).toBe(
+    allowed
+      ? "Not taken: b.txt. One file at a time can be uploaded."
+      : "Not taken: a.txt, b.txt. Only PNG, JPEG, GIF and WebP images can be attached.",
+  );
+  vi.unstubAllGlobals();
+});
+
+test("a file that cannot be uploaded now is named with the reason", async () => {
+  const handle: { current: ComposerHandle | null } = { current: null };
+  await open({ ref: handle, upload: () => "Answer the proposal first." });
+  handle.current?.addFiles([new File(["x"], "a.txt")]);
+  expect(await vi.waitUntil(() => problem())).toBe("Not taken: a.txt. Answer the proposal first.");
+});
+
+test("images are attached in the order of the drop, even if the first one fails or ends last", async () => {
+  const answers: ((response: Response) => void)[] = [];
+  vi.stubGlobal("fetch", () => new Promise<Response>((answer) => answers.push(answer)));
+  const handle: { current: ComposerHandle | null } = { current: null };
+  await open({ ref: handle });
+  const names = ["a.png", "b.png", "c.png"];
+  handle.current?.addFiles(names.map((name) => new File(["x"], name, { type: "image/png" })));
+  const [first, second, third] = answers;
+  const [one, two] = images(0, 2);
+  third?.(Response.json(two));
+  second?.(Response.json(one));
+  first?.(new Response("no", { status: 500 }));
+  await vi.waitUntil(() => attached() === 2, { timeout: 10_000 });
+  expect(storage.draftImages(sessionId).map(({ artifact }) => artifact)).toEqual(["image-0", "image-1"]);
+  vi.unstubAllGlobals();
+});
+
+test("the button says that a message ends a paused turn", async () => {
+  await open({ running: true, endsTurn: true });
+  expect(document.querySelector(".send")?.textContent).toBe("Send and end turn");
 });
 
 test("an empty composer is not measured", async () => {

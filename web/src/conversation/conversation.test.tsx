@@ -17,7 +17,7 @@ test("the code of messages is loaded while a session is opened, before a message
   root.render(
     <Conversation
       store={new SessionStore("s", new SessionLink("s"))}
-      commands={{ run: nothing, paste: nothing, buffer: () => "" }}
+      commands={{ run: nothing, insert: nothing, buffer: () => "" }}
       takesFocus={false}
       terminalShown={false}
       focused={nothing}
@@ -61,7 +61,7 @@ test.each([
       <MeContext value={{ name: "web", operate: true, decide }}>
         <Conversation
           store={Object.assign(store, { snapshot: () => view })}
-          commands={{ run: nothing, paste: nothing, buffer: () => "" }}
+          commands={{ run: nothing, insert: nothing, buffer: () => "" }}
           takesFocus={false}
           terminalShown={false}
           focused={nothing}
@@ -76,6 +76,31 @@ test.each([
   },
 );
 
+test("an image that is dropped on the messages is attached like one on the composer", async () => {
+  const nothing = () => undefined;
+  const sent = vi.fn((_: RequestInfo | URL) => new Promise<Response>(nothing));
+  vi.stubGlobal("fetch", sent);
+  const root = createRoot(document.body);
+  root.render(
+    <Conversation
+      store={new SessionStore("s", new SessionLink("s"))}
+      commands={{ run: nothing, insert: nothing, buffer: () => "" }}
+      takesFocus={false}
+      terminalShown={false}
+      focused={nothing}
+    />,
+  );
+  const messages = await vi.waitUntil(() => document.querySelector(".scroller"));
+  const drop = Object.assign(new Event("drop", { bubbles: true, cancelable: true }), {
+    dataTransfer: { types: ["Files"], files: [new File(["x"], "a.png", { type: "image/png" })] },
+  });
+  messages.dispatchEvent(drop);
+  expect(drop.defaultPrevented).toBe(true);
+  await vi.waitUntil(() => sent.mock.calls.some(([url]) => String(url).includes("/images")));
+  root.unmount();
+  vi.unstubAllGlobals();
+});
+
 async function textOf(view: Partial<SessionView>, terminalShown = false): Promise<string> {
   const nothing = () => undefined;
   vi.stubGlobal("fetch", () => new Promise(nothing));
@@ -85,7 +110,7 @@ async function textOf(view: Partial<SessionView>, terminalShown = false): Promis
   root.render(
     <Conversation
       store={Object.assign(store, { snapshot: () => whole })}
-      commands={{ run: nothing, paste: nothing, buffer: () => "" }}
+      commands={{ run: nothing, insert: nothing, buffer: () => "" }}
       takesFocus={false}
       terminalShown={terminalShown}
       focused={nothing}
@@ -131,7 +156,10 @@ test("a paused turn says that an allowed step runs alone", async () => {
   expect(await paused(asks)).toContain(
     "Agent paused. Allowing the step below runs only that step. Click Resume",
   );
-  expect(await paused(emptyTranscript)).toContain("Agent paused. Click Resume to continue.");
+  expect(await paused(asks)).not.toContain("ends the paused turn");
+  expect(await paused(emptyTranscript)).toContain(
+    "Agent paused. Click Resume to continue. A message ends the paused turn.",
+  );
 });
 
 test("the activity line shows the characters of a command like its card", async () => {

@@ -1,13 +1,9 @@
-/** Files that are dragged into a conversation or chosen for it. Images are handled elsewhere. */
+/** Files that are dragged into a conversation. */
 import { type DragEvent, useState } from "react";
 
 interface Drop {
-  /** True while a file is dragged over the page. */
+  /** True while a file is dragged over the conversation. */
   over: boolean;
-  file: File | undefined;
-  done(): void;
-  /** Takes a file that was chosen in a dialog; undefined if uploads are not allowed. */
-  choose: ((file: File) => void) | undefined;
   handlers: {
     onDragOver?(event: DragEvent): void;
     onDragLeave?(event: DragEvent): void;
@@ -15,17 +11,12 @@ interface Drop {
   };
 }
 
-/** Accepts one file if uploads are allowed. */
-export function useFileDrop(allowed: boolean): Drop {
+/** Gives dropped files to `take`, unless that is undefined. */
+export function useFileDrop(take: ((files: File[]) => void) | undefined): Drop {
   const [over, setOver] = useState(false);
-  const [file, setFile] = useState<File>();
-  const done = () => setFile(undefined);
-  if (!allowed) return { over: false, file: undefined, done, choose: undefined, handlers: {} };
+  if (!take) return { over: false, handlers: {} };
   return {
     over,
-    file,
-    done,
-    choose: setFile,
     handlers: {
       onDragOver: (event) => {
         if (!event.dataTransfer.types.includes("Files")) return;
@@ -38,10 +29,10 @@ export function useFileDrop(allowed: boolean): Drop {
       },
       onDrop: (event) => {
         setOver(false);
-        const [dropped] = event.dataTransfer.files;
-        if (!dropped || event.defaultPrevented) return;
+        const files = [...event.dataTransfer.files];
+        if (files.length === 0) return;
         event.preventDefault();
-        setFile(dropped);
+        take(files);
       },
     },
   };

@@ -1,5 +1,6 @@
 /** The parts of a session that its first view seldom needs: messages, the cards below them, the table of hosts. */
 export { HostTable } from "../app/HostTable";
+export { ActivityLine } from "./ActivityLine";
 export { ApprovalCard } from "./ApprovalCard";
 export { Jobs } from "./Jobs";
 export { PlanCard } from "./PlanCard";

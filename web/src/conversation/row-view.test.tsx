@@ -135,3 +135,10 @@ test("notes for the model about typing are not shown as output", () => {
   const note = "[ann typed into the terminal for 3 s; the output is private unless they share it]";
   expect(shown([runs, { ...ends, output: `${note}\nmine` }])).toContain("rm x Copy mine");
 });
+
+test("the end of a paused turn is not an error", () => {
+  const metadata = { stopReason: "paused", usage: {}, iterations: 1, turn: 1 };
+  expect(shown([{ type: "assistant.done", metadata }])).toBe(
+    "stopped: a prompt or a command came while the turn was paused",
+  );
+});

@@ -53,6 +53,57 @@ test("a finished undo says what was put back, without the word for the model", a
   expect(document.querySelector(".output")?.textContent).toBe("removed 1 file: a");
 });
 
+test("the output of a background job is on the card of its command once it ended", async () => {
+  const call = { sessionId: "s", toolCallId: "c", name: "bash" };
+  const output = { text: "made\n[exit code 2]", artifact: "a1" };
+  const job = { sessionId: "s", jobId: 1, command: "make", host: "web1" };
+  const messages = [
+    { ...call, seq: 1, type: "tool.call", arguments: { command: "make" }, origin: "model" },
+    { ...job, seq: 2, type: "job.started", toolCallId: "c" },
+    { ...call, seq: 3, type: "tool.finished", status: "ok", output: "[still running as job 1]" },
+    { ...job, seq: 4, type: "job.finished", status: "failed", exitCode: 2, output },
+  ];
+  const { items } = fold(emptyTranscript, messages as unknown as ServerMessage[]);
+  root.render(<StepCard step={items[0] as Step} session="s" undo={() => undefined} />);
+  await vi.waitUntil(() => document.querySelector(".output"));
+  expect(document.querySelector(".output")?.textContent).toBe("made");
+  expect(document.querySelector("a")?.getAttribute("href")).toContain("a1");
+});
+
+test("an error of one line wraps in every window, and columns do not", async () => {
+  const call = { sessionId: "s", toolCallId: "c", name: "bash" };
+  const begin = { ...call, seq: 1, type: "tool.call", origin: "model" };
+  const shown = async (output: string, tool = "bash", status = "failed") => {
+    const messages = [
+      { ...begin, name: tool, arguments: tool === "bash" ? { command: "df" } : { text: "x" } },
+      { ...call, name: tool, seq: 2, type: "tool.finished", status, output },
+    ];
+    const { items } = fold(emptyTranscript, messages as unknown as ServerMessage[]);
+    root.render(<StepCard step={items[0] as Step} session="s" undo={() => undefined} />);
+    await vi.waitUntil(() => document.querySelector(".output")?.textContent === output);
+    return document.querySelector(".output")?.classList.contains("wraps");
+  };
+  expect(await shown("bash: df: command not found")).toBe(true);
+  expect(await shown("a  b  c", "bash", "ok")).toBe(false);
+  expect(await shown("Filesystem  Size\n/dev/sda1    9G")).toBe(false);
+  expect(await shown("no match\nfor the text", "search")).toBe(true);
+  expect(await shown("old\nnew", "search", "ok")).toBe(false);
+});
+
+test("a program that waits for input is not called a lost outcome", async () => {
+  const call = { sessionId: "s", toolCallId: "c", name: "run_command" };
+  const note = "[the command is still running and seems to wait for an answer; answer with send_keys]";
+  const messages = [
+    { ...call, seq: 1, type: "tool.call", arguments: { command: "apt install x" }, origin: "model" },
+    { ...call, seq: 2, type: "tool.finished", status: "unknown", output: `Continue?\n${note}` },
+  ];
+  const { items } = fold(emptyTranscript, messages as unknown as ServerMessage[]);
+  root.render(<StepCard step={items[0] as Step} session="s" undo={() => undefined} />);
+  await vi.waitUntil(() => document.querySelector(".output"));
+  expect(document.querySelector(".badge")?.textContent).toBe("■ still running; it waits for input");
+  expect(document.querySelector(".output")?.textContent).toBe("Continue?");
+});
+
 test("a finished overwrite shows the change of the file that was there", async () => {
   const call = { sessionId: "s", toolCallId: "c", name: "write_file" };
   const args = { path: "f", content: "one\ntwo\n" };
@@ -69,4 +120,28 @@ test("a finished overwrite shows the change of the file that was there", async (
   await vi.waitUntil(() => document.querySelector(".diff"));
   expect(document.querySelector(".path")?.textContent).toBe("overwrites f +1 −1");
   expect(document.querySelector(".diff > pre")?.textContent).toBe("  one- 2+ two");
+});
+
+test("headings of hosts and reasons wrap beside the columns of an output", async () => {
+  const call = { sessionId: "s", toolCallId: "c", name: "bash" };
+  const [first, rest] = ["== a, b (2 hosts of 3): exit code 1 ==\n", "x  y\n"];
+  const missed = "== c (1 host of 3): not run ==\nconnection refused\n";
+  const hosts = ["a", "b", "c"].map((host) => ({ host, status: "failed" }));
+  const messages = [
+    { ...call, seq: 1, type: "tool.call", arguments: { command: "df" }, origin: "model" },
+    {
+      ...call,
+      seq: 2,
+      type: "tool.finished",
+      status: "failed",
+      output: `${first}${rest}${missed}`,
+      hosts,
+    },
+  ];
+  const { items } = fold(emptyTranscript, messages as unknown as ServerMessage[]);
+  root.render(<StepCard step={items[0] as Step} session="s" undo={() => undefined} />);
+  await vi.waitUntil(() => document.querySelector(".output"));
+  const told = [...document.querySelectorAll(".output > .told")].map(({ textContent }) => textContent);
+  expect(told).toEqual([first, missed.trimEnd()]);
+  expect(document.querySelector(".output")?.textContent).toBe(`${first}${rest}${missed}`.trimEnd());
 });

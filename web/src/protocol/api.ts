@@ -32,6 +32,8 @@ export interface SessionRow {
 export interface HostRow {
   name: string;
   description: string;
+  /** Mode of a session on this host for which none is chosen. */
+  approve?: ApprovalMode;
 }
 
 /** The server's machine, and the properties of a session for which nothing is chosen. */

@@ -29,6 +29,9 @@ const OFFERED_MAX = 8;
 const TRUST =
   "A workspace cannot be trusted from the page. On the server's machine, type /trust in `sysop` or `sysop chat`, or start the server with --trust.";
 
+const JOBS =
+  "Jobs are listed above the message box. The output of an ended job is on the card of its command.";
+
 export type PageCommand =
   | { kind: "compact"; focus: string }
   | { kind: "effort"; level: Effort }
@@ -69,6 +72,8 @@ export function parseCommand(
       return { kind: "tell", text: cost(usage) };
     case "trust":
       return { kind: "tell", text: TRUST };
+    case "jobs":
+      return { kind: "tell", text: JOBS };
     default:
       return isSkill(name, skills) ? undefined : { kind: "unknown", word: `/${name}` };
   }

@@ -62,6 +62,10 @@ export interface StepJob {
   jobId: number;
   status: Status | undefined;
   exitCode: number | undefined;
+  /** Output of the job; undefined while it runs, and if it has none. */
+  output: string | undefined;
+  /** Name of the artifact with the full output. */
+  artifact: string | undefined;
 }
 
 /** A tool call: request, decision and outcome. */
@@ -150,3 +154,15 @@ export type Item =
       usage: TokenCounts;
       iterations: number;
     };
+
+/**
+ * Returns true if the viewer asked for the call: a command, a routine or a step of a plan, for which `askedBy` names
+ * nobody else; see `Proposal::is_own` in sysop-core.
+ */
+export function isOwn(
+  { origin, askedBy }: Pick<Step, "origin" | "askedBy">,
+  viewer: string | undefined,
+): boolean {
+  const isUsers = origin === "typed" || origin === "routine" || origin === "plan";
+  return isUsers && (askedBy === undefined || askedBy === viewer);
+}

@@ -3,11 +3,15 @@ import type { Status } from "../wire";
 import type { HostEnd } from "./item";
 
 /**
- * Returns true if the notice says what is done before or after a command; see `tell_progress` in sysop-host. In a
- * session with several hosts, it begins with the name of one.
+ * Returns true if the notice says what is done before or after a command (see `tell_progress` in sysop-host; in a
+ * session with several hosts, it begins with the name of one), or which hosts have not answered the survey of a call
+ * (see `tell_wait` there).
  */
 export function isProgress(text: string): boolean {
-  return /^(.+: )?(saving files for undo|restoring files|comparing files)( on .+)?…$/.test(text);
+  return (
+    /^(.+: )?(saving files for undo|restoring files|comparing files)( on .+)?…$/.test(text) ||
+    /^checking the (command|call) on \d+ hosts: waiting for .+…$/.test(text)
+  );
 }
 
 /** Returns true if the notice says that a request failed and is tried again; see `retrying` in sysop-core. */

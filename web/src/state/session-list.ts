@@ -1,6 +1,7 @@
 /** The server's sessions, as of the last request: for the list, for titles, and for what waits in other sessions. */
 import { listSessions, type SessionRow } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
+import { hostLabel } from "../text/labels";
 import { oneLine } from "../text/neutralize";
 import type { SessionId, SessionState } from "../wire";
 import type { Item } from "./item";
@@ -82,6 +83,11 @@ export class SessionList {
   /** For code that is loaded apart: an import of `titleOf` there would split the page's script. */
   titleOfRow(row: SessionRow): string {
     return titleOf(row);
+  }
+
+  /** As above. */
+  hostLabel(host: string, machine: string | undefined): string {
+    return hostLabel(host, machine);
   }
 
   readonly refresh = async (): Promise<void> => {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type LinkEnvironment, resetSocketBlock, SessionLink } from "../protocol/session-link";
 import type { Connection, ConnectionHandlers } from "../protocol/transport";
-import type { ClientMessage, ServerMessage } from "../wire";
+import type { ClientMessage, Origin, ServerMessage } from "../wire";
 import { fromTerminal, SessionStore } from "./session-store";
 
 let hooks: ConnectionHandlers;
@@ -128,18 +128,27 @@ test("the message of a refused rejection returns to the draft", async () => {
   expect(drafts).toEqual(["check the disk", "check the disk"]);
 });
 
-test("a message that rejects a call of the user's own is the next prompt", async () => {
+test("a message that rejects a call of the viewer's own is its reason and the next draft, and is not sent", async () => {
+  const drafts: string[] = [];
+  store.onDraft((text) => drafts.push(text));
   greet(1);
   request(1, "c1");
-  store.rejectWith({ call: "c1", origin: "typed" }, "which files?");
-  store.rejectWith({ call: "c2", origin: "model" }, "not here");
+  const call = (origin: Origin, askedBy?: string) => ({ call: "c1", origin, askedBy });
+  store.rejectWith(call("typed"), "own", "ada");
+  store.rejectWith(call("plan", "ada"), "own too", "ada");
+  expect(drafts).toEqual(["own", "own too"]);
+  const { messageId } = named("approval.decision").at(-1) as { messageId: string };
+  tell({ type: "error", sessionId, message: "no", code: "stale", replyTo: messageId });
+  store.rejectWith(call("model"), "of the model", "ada");
+  store.rejectWith(call("mcp_client"), "of a client", "ada");
+  store.rejectWith(call("typed", "bob"), "of somebody else", "ada");
   await settle();
-  expect(named("approval.decision")).toMatchObject([
-    { toolCallId: "c1", decision: "reject" },
-    { toolCallId: "c2", decision: "reject", reason: "not here" },
-  ]);
-  expect(named("approval.decision")[0]).not.toHaveProperty("reason");
-  expect(named("user.message")).toMatchObject([{ content: "which files?" }]);
+  expect(named("approval.decision")).toMatchObject(
+    ["own", "own too", "of the model", "of a client", "of somebody else"].map((reason) => ({ reason })),
+  );
+  expect(named("user.message")).toEqual([]);
+  expect(drafts).toEqual(["own", "own too"]);
+  expect(store.snapshot().transcript.items.at(-1)).toMatchObject({ text: expect.stringMatching(/not sent/) });
 });
 
 test("each prompt and each retry asks the conversation to show its end", async () => {

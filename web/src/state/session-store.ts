@@ -22,7 +22,7 @@ import type {
 } from "../wire";
 import { COMPACTS_LATER, callRefusal, isSkill, parseCommand } from "./commands";
 import { addedTo, type DraftPlace } from "./draft";
-import type { Step } from "./item";
+import { isOwn, type Step } from "./item";
 import { notify } from "./notify";
 import { foldQueued, markAsked, type QueuedPrompts } from "./queued-prompts";
 import * as storage from "./storage";
@@ -367,26 +367,33 @@ export class SessionStore {
 
   /** Answers a proposal. The reason returns to the draft if the server refuses the answer. */
   decide(call: string, decision: DecisionKind, change: { command?: string; reason?: string } = {}): void {
+    this.sendDecision(call, decision, change, change.reason);
+  }
+
+  private sendDecision(
+    call: string,
+    decision: DecisionKind,
+    change: { command?: string; reason?: string },
+    draft = "",
+  ): void {
     const answered = new Map(this.view.answered).set(call, decision);
     this.become({ answered });
     this.sendCommand(
       { type: "approval.decision", toolCallId: call, decision, ...change },
       "Answer not accepted",
-      { call, ...(change.reason && { draft: change.reason }) },
+      { call, draft },
     );
   }
 
   /**
-   * Rejects a proposal with a message to the model. No model gets the result of a call of the user's own, so that the
-   * message is the next prompt.
+   * Rejects a proposal with a message to the model. No model gets the result of a call of the viewer's own, so that the
+   * message is then also the draft of the next prompt.
    */
-  rejectWith({ call, origin }: Pick<Step, "call" | "origin">, message: string): void {
-    if (origin === "model") {
-      this.decide(call, "reject", { reason: message });
-      return;
-    }
-    this.decide(call, "reject");
-    this.say(message);
+  rejectWith(step: Pick<Step, "call" | "origin" | "askedBy">, message: string, viewer?: string): void {
+    if (!isOwn(step, viewer)) return this.decide(step.call, "reject", { reason: message });
+    this.sendDecision(step.call, "reject", { reason: message });
+    this.appendToDraft(message);
+    this.note("your text was not sent; it is in the box");
   }
 
   /** Requests the preview of an edited command; it replaces the preview of the call. */

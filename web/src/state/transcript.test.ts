@@ -713,6 +713,11 @@ test("the end of a bounded auto says which bound was reached, and only that", ()
   ]);
 });
 
+test("rules that a server added without names, as at a resume, are not reported", () => {
+  const after = fold(emptyTranscript, log(first, { type: "configured", rules: true }));
+  expect(after.items.filter(({ kind }) => kind === "notice")).toEqual([]);
+});
+
 test("the bounds of auto come from the newest state", () => {
   const auto = { commands: 2 };
   const begun = fold(emptyTranscript, log([opening], [state("idle", 0, 0, { approve: "auto", auto })]));
@@ -742,6 +747,11 @@ test("a notice of work around a command ends with the command's first output, or
   expect(notices(live("notice", { content: "unrelated …" }), output, end)).toEqual(["unrelated …"]);
   const ofHost = (name: string) => live("notice", { content: `${name}: saving files for undo on ${name}…` });
   expect(notices(ofHost("web1"), ofHost("web2"))).toEqual(["web2: saving files for undo on web2…"]);
+  const waiting = (name: string) =>
+    live("notice", { content: `checking the command on 4 hosts: waiting for ${name}…` });
+  expect(notices(waiting("dead, gone"), waiting("dead"))).toEqual([
+    "checking the command on 4 hosts: waiting for dead…",
+  ]);
   expect(notices(ofHost("web1"), end)).toEqual([]);
 });
 

@@ -368,7 +368,6 @@ class TranscriptBuilder {
       const names = tools.map(({ name }) => name).join(", ");
       said.push(tools.length > 0 ? `tools on a client in ${root}: ${names}` : "client tools disconnected");
     }
-    if (message.rules) said.push("rules added");
     if (facts) this.next.facts = { ...facts, ...change };
     if (said.length > 0) this.notice(message.seq, { text: said.join("; "), weight: "note" });
   }
@@ -674,14 +673,15 @@ class TranscriptBuilder {
     if (message.type === "job.started") {
       const { jobId, command, host } = message;
       next.jobs = [...next.jobs.filter((job) => job.jobId !== jobId), { jobId, command, host }];
-      const job = { jobId, status: undefined, exitCode: undefined };
+      const job = { jobId, status: undefined, exitCode: undefined, output: undefined, artifact: undefined };
       this.change(message.toolCallId, (step) => ({ ...step, job }));
     } else if (message.type === "job.finished") {
-      const { jobId, status, exitCode } = message;
+      const { jobId, status, exitCode, output } = message;
+      const ended = { jobId, status, exitCode, output: output?.text, artifact: output?.artifact };
       next.jobs = next.jobs.filter((job) => job.jobId !== jobId);
       const at = this.items.findLastIndex((item) => item.kind === "step" && item.job?.jobId === jobId);
       const step = this.items[at];
-      if (step?.kind === "step") this.items[at] = { ...step, job: { jobId, status, exitCode } };
+      if (step?.kind === "step") this.items[at] = { ...step, job: ended };
     }
   }
 

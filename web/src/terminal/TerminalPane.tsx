@@ -65,7 +65,7 @@ export function TerminalPane(props: TerminalPaneProps) {
       attached
         ? {
             run: (command) => attached.run(command),
-            paste: (text) => attached.paste(text),
+            insert: (command) => attached.insert(command),
             buffer: () => attached.text(),
             focus: () => attached.focus(),
           }

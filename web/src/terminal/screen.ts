@@ -204,3 +204,14 @@ export function textOf(term: Terminal): string {
   }
   return lines.join("\n").trimEnd();
 }
+
+/** Returns the text of the line left of the cursor. */
+export function lineToCursor(term: Terminal): string {
+  const { baseY, cursorX, cursorY } = term.buffer.active;
+  let row = baseY + cursorY;
+  let text = term.buffer.active.getLine(row)?.translateToString(false, 0, cursorX) ?? "";
+  for (; term.buffer.active.getLine(row)?.isWrapped; row -= 1) {
+    text = (term.buffer.active.getLine(row - 1)?.translateToString(true) ?? "") + text;
+  }
+  return text;
+}

@@ -4,13 +4,23 @@ import { pageKeyInTerminal, TERMINAL_SIZE } from "../terminal-api";
 import type { ServerMessage } from "../wire";
 import { FlowControl } from "./flow-control";
 import { keysFor, prepareInput, type TerminalText } from "./paste";
-import { makeScreen, SCROLLBACK_ROWS, type TerminalScreen, type Theme, textOf } from "./screen";
+import { lineToCursor, makeScreen, SCROLLBACK_ROWS, type TerminalScreen, type Theme, textOf } from "./screen";
 import { ShellWatch } from "./shell-watch";
 
 /** Delay, in milliseconds, before a size change is sent to the terminal. */
 const SETTLED_MS = 120;
 /** Written before a snapshot: ends an unfinished sequence and resets the modes. */
 const AFRESH = "\u0018\u001b[!p";
+/** Keys and commands that wait for the shell. */
+const EARLY_MAX = 1000;
+/** Ctrl+E and Ctrl+U, which clear the line of a line editor. */
+const CLEAR_LINE = "\u0005\u0015";
+/** Why a command has to be confirmed that would be added to a line. */
+const LINE_HAS_TEXT = "The line may already hold text. This text would be added to it.";
+/** Input up to the last Enter, Ctrl+J, Ctrl+C or Ctrl+U, after which the line is empty. */
+const TO_LINE_END = /^.*[\r\n\u0003\u0015]/s;
+/** A line up to the cursor that is empty, or ends like a prompt. */
+const EMPTY_LINE = /(?:^|[$#%>❯])\s*$/;
 
 /** Text that waits for confirmation. */
 export interface InputConfirmation extends TerminalText {
@@ -55,6 +65,14 @@ export class TerminalSession {
   private readonly shells = new ShellWatch();
   private tellsRestart = false;
   private ctrl = false;
+  /** Number of the current connection, so that late callbacks of earlier ones are ignored. */
+  private connection = 0;
+  /** True once this connection's shell is on the screen, which knows its modes. The server takes no input before. */
+  private shown = false;
+  /** Input for the shell, until its screen arrives. */
+  private early: (() => void)[] = [];
+  /** True if something was typed since the line last ended. */
+  private lineHasText = false;
 
   constructor(
     private readonly link: Link,
@@ -102,8 +120,12 @@ export class TerminalSession {
 
   /** Types a command and Enter; asks for confirmation unless it is one line of plain text. */
   run(command: string): void {
-    const what = prepareInput(command.replace(/\s+$/, ""));
-    this.confirmFirst(what, "Run", () => this.typePasted(what.text, "\r"));
+    this.typeCommand(prepareInput(command.replace(/\s+$/, "")), "Run", "\r");
+  }
+
+  /** Types a command without Enter, in place of what the line holds. */
+  insert(command: string): void {
+    this.typeCommand(prepareInput(command), "Paste", "");
   }
 
   paste(text: string): void {
@@ -134,8 +156,17 @@ export class TerminalSession {
   /** Opens a new shell after one has ended. */
   again(): void {
     this.show({ ended: undefined, problem: undefined, unopened: false });
-    this.flow.connected();
+    this.connect();
     this.focus();
+  }
+
+  /** Requests the screen, and opens a shell if there is none. */
+  private connect(): void {
+    this.connection += 1;
+    this.shown = false;
+    this.ended = false;
+    this.early = [];
+    this.flow.connected();
   }
 
   find(text: string, direction: "next" | "previous" | "typed"): boolean {
@@ -161,7 +192,7 @@ export class TerminalSession {
     if (open === this.connected) return;
     this.connected = open;
     this.show({ connected: open, problem: undefined, unopened: false });
-    if (open) this.flow.connected();
+    if (open) this.connect();
     else this.flow.lost();
   }
 
@@ -171,7 +202,10 @@ export class TerminalSession {
   }
 
   private onError({ code, replyTo, message }: Extract<ServerMessage, { type: "error" }>): void {
-    if (code === "no_terminal") this.show({ problem: message });
+    if (code === "no_terminal") {
+      this.early = [];
+      this.show({ problem: message });
+    }
     const isRefused = replyTo === TERMINAL_SIZE && code?.startsWith("forbidden");
     // An open terminal refuses only another size.
     if (isRefused && this.flow.waitsForSnapshot) this.show({ unopened: true });
@@ -182,10 +216,12 @@ export class TerminalSession {
     const { term } = this.screen;
     if (instance !== undefined && this.shells.attached(instance)) {
       this.tellsRestart = true;
+      this.lineHasText = false;
       this.show({ restarted: true });
     }
     if (reset) this.show({ ended: undefined, problem: undefined, unopened: false });
     if (reset) this.ended = false;
+    const isFirst = reset && !this.shown;
     if (cols && rows && (cols !== term.cols || rows !== term.rows)) {
       // Resize in order: earlier output was drawn for the old size.
       term.write("", () => {
@@ -194,8 +230,18 @@ export class TerminalSession {
       });
     }
     if (data || reset) this.flow.push(reset ? AFRESH + data : data);
+    if (isFirst) {
+      const { connection } = this;
+      term.write("", () => {
+        if (connection !== this.connection) return;
+        this.shown = true;
+        for (const act of this.early.splice(0)) act();
+      });
+    }
     if (ended !== undefined) {
       this.ended = true;
+      this.early = [];
+      this.lineHasText = false;
       this.shells.ended();
       this.show({ ended });
     }
@@ -238,6 +284,12 @@ export class TerminalSession {
       if (data === "\r") this.again();
       return;
     }
+    if (!this.shown) {
+      this.whenShown(() => this.type(data));
+      return;
+    }
+    const rest = data.replace(TO_LINE_END, "");
+    this.lineHasText = rest !== "" || (this.lineHasText && rest === data);
     if (this.tellsRestart) this.show({ restarted: false });
     this.tellsRestart = false;
     this.link.send({ type: "terminal.input", data });
@@ -246,6 +298,40 @@ export class TerminalSession {
   private typePasted(text: string, after: string): void {
     this.type(keysFor(text, this.screen.term.modes.bracketedPasteMode) + after);
     this.focus();
+  }
+
+  /** Acts once this connection's shell is on the screen. */
+  private whenShown(act: () => void): void {
+    if (this.shown) act();
+    else if (this.early.length < EARLY_MAX) this.early.push(act);
+  }
+
+  /** True if a line editor reads, which can clear its line: in this mode, unless a program has the whole screen. */
+  private hasLineEditor(): boolean {
+    const { modes, buffer } = this.screen.term;
+    return modes.bracketedPasteMode && buffer.active.type === "normal";
+  }
+
+  /** Types a command once the shell is there, in an empty line, or after a confirmation if the line may hold text. */
+  private typeCommand(what: TerminalText, verb: string, after: string): void {
+    const type = () => {
+      if (this.hasLineEditor()) this.type(CLEAR_LINE);
+      this.typePasted(what.text, after);
+    };
+    const typeInLine = (reason?: string) => {
+      const isEmpty = !this.lineHasText && EMPTY_LINE.test(lineToCursor(this.screen.term));
+      const doubt = isEmpty || this.hasLineEditor() ? undefined : LINE_HAS_TEXT;
+      const why = reason && doubt ? `${reason} ${doubt}` : (reason ?? doubt);
+      this.confirmFirst({ ...what, why }, verb, () => this.whenShown(type));
+    };
+    if (this.shown && !this.ended) {
+      typeInLine(what.why);
+      return;
+    }
+    this.confirmFirst(what, verb, () => {
+      if (this.ended) this.again();
+      this.whenShown(typeInLine);
+    });
   }
 
   /** Asks for confirmation first, if the text needs it. */

@@ -24,7 +24,7 @@ export function Code({ text, language, finished }: { text: string; language: str
         {actions && SHELLS.has(name.toLowerCase()) && (
           <button
             type="button"
-            onClick={() => actions.paste(stripInvisible(withoutPrompts(text, name)))}
+            onClick={() => actions.insert(stripInvisible(withoutPrompts(text, name)))}
             title="Insert into the live terminal without Enter"
           >
             Send to terminal

@@ -193,7 +193,7 @@ function Inline({ token }: { token: Token }): ReactNode {
     case "del":
       return <del>{inline((token as Tokens.Del).tokens)}</del>;
     case "codespan":
-      return <code>{neutralizeLine((token as Tokens.Codespan).text)}</code>;
+      return <code>{wholeWords(neutralizeLine((token as Tokens.Codespan).text))}</code>;
     case "br":
       return <br />;
     case "link": {
@@ -232,6 +232,19 @@ function Anchor({ href, text, children }: { href: string; text: string; children
       {disclosed && ` (${neutralizeLine(disclosed)})`}
     </>
   );
+}
+
+/** Maximum characters of a word of code that is never broken; a longer one is probably a path. */
+const WHOLE_CHARS_MAX = 24;
+
+/** Text of code whose lines break only between words, and not after the hyphens of an option. */
+function wholeWords(text: string): ReactNode {
+  if (!text.includes("-")) return text;
+  return text.split(/( +)/).map((word, at) => {
+    const isWhole = word.includes("-") && word.length <= WHOLE_CHARS_MAX;
+    // biome-ignore lint/suspicious/noArrayIndexKey: the words of a text keep their positions
+    return isWhole ? <span key={at}>{word}</span> : word;
+  });
 }
 
 /** Renders HTML as text, except commands in it. */

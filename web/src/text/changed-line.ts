@@ -55,7 +55,7 @@ function filesPhrase(files: readonly ChangeGroup[]): string {
   const names = new Set(files.map(({ name }) => name).filter((name) => moreFiles(name) === 0));
   const more = Math.max(...files.map(({ name }) => moreFiles(name)));
   const on = onHosts([...new Set(files.flatMap(({ hosts }) => hosts))]);
-  if (names.size === 1 && more === 0) return `${[...names][0]} changed${on}`;
+  if (names.size === 1 && more === 0) return `${[...names][0]}${on}`;
   return `${names.size + more} files${on}`;
 }
 

@@ -4,8 +4,8 @@ import { createContext } from "react";
 export interface CommandActions {
   /** Types the command and Enter in the live terminal. */
   run(command: string): void;
-  /** Types the command without Enter. */
-  paste(text: string): void;
+  /** Types the command without Enter, in place of what the line holds. */
+  insert(command: string): void;
   /** Returns the screen and scrollback of the live terminal. */
   buffer(): string;
 }

@@ -56,7 +56,7 @@ test("a change of a file is applied, and a command is run", () => {
   const undo = (args: object) => words("undo", args);
   expect(undo({ step: 1 })).toEqual({ question: "Undo call 1", yes: "Undo" });
   expect(undo({ step: 1, undoes: "rm -r x\nls" }).question).toBe("Undo rm -r x\\nls");
-  expect(undo({ changes: [{ path: "a" }] }).question).toBe("Undo the last file change: a");
+  expect(undo({ changes: [{ path: "a" }] }).question).toBe("Undo the file edits of the last turn: a");
   expect(undoneWhat({ undoes: "x".repeat(90) }).code).toBe(`${"x".repeat(80)}…`);
 });
 
@@ -95,7 +95,13 @@ test("a call of a file tool is named by its path", () => {
   expect(callSummary("edit_file", { path: "app/nginx.conf", old_string: "a" })).toBe("Edit app/nginx.conf");
   expect(callSummary("write_file", { path: "a\nb" })).toBe("Write a\\nb");
   expect(callSummary("edit_file", { path: 1 })).toBe("edit_file(1)");
-  expect(callSummary("deploy", { path: "a", to: "b" })).toBe('deploy("a", ...)');
+});
+
+test("a call of another tool is named by its command or by all of its arguments, in any order", () => {
+  expect(callSummary("deploy", { path: "a", reason: "r", dry: true })).toBe('deploy(path="a", dry=true)');
+  expect(callSummary("deploy", { reason: "r", to: "b" })).toBe('deploy("b")');
+  expect(callSummary("deploy", { quiet: true, command: "make" })).toBe('deploy("make", ...)');
+  expect(callSummary("deploy", { to: "x".repeat(99) })).toContain("x…");
 });
 
 test("input into the terminal is a phrase that follows a name", () => {
@@ -108,22 +114,20 @@ test("an undo names its files, as in the core", () => {
   const undo = (args: unknown) => callSummary("undo", args);
   const files = (...paths: string[]) => paths.map((path) => ({ path }));
   const two = files("etc/a.conf", "b\n.txt", "etc/a.conf");
-  expect(undo({ changes: two })).toBe("undo the last file change: etc/a.conf, b\\n.txt");
+  expect(undo({ changes: two })).toBe("undo the file edits of the last turn: etc/a.conf, b\\n.txt");
   expect(undo({ step: 3, changes: files("a", "b", "c", "d", "e") })).toBe("undo call 3: a, b, c and 2 more");
   expect(undo({ step: 2, records: [] })).toBe("undo call 2");
   for (const odd of [null, undefined, {}, { changes: "a" }, { changes: [null, { path: 1 }] }]) {
-    expect(undo(odd)).toBe("undo the last file change");
+    expect(undo(odd)).toBe("undo the file edits of the last turn");
   }
 });
 
 test("the server's machine is named, because the page may be on another", () => {
   expect(hostLabel("local")).toBe("the server");
   expect(hostLabel("local", "")).toBe("the server");
-  expect(["local", "local,web1", "me@web1"].map((host) => hostLabel(host, "lab"))).toEqual([
-    "lab",
-    "2 hosts: lab, web1",
-    "web1 as me",
-  ]);
+  expect(
+    ["local", "local,web1", "me@web1", "ssh://me@web1:2222"].map((host) => hostLabel(host, "lab")),
+  ).toEqual(["lab", "2 hosts: lab, web1", "web1 as me", "web1:2222 as me"]);
 });
 
 test("the time of a running command is written in whole seconds", () => {

@@ -188,7 +188,7 @@ export function typedLabel(typed: TypedInput): string {
  * the page; see `useMachine`.
  */
 export function hostLabel(host: string, machine = ""): string {
-  const names = host.split(",").map((name) => name.trim());
+  const names = host.split(",").map((name) => name.trim().replace(/^ssh:\/\//, ""));
   const one = (name: string) => {
     if (name === "local") return neutralizeLine(machine) || "the server";
     const at = name.lastIndexOf("@");
@@ -284,8 +284,9 @@ function pathOf(args: unknown): string | undefined {
 }
 
 /**
- * Formats a call in one line: `Edit src/main.py`, and for tools that the page does not know `deploy("web", ...)`. The
- * model's reason is not counted as an argument.
+ * Formats a call in one line: `Edit src/main.py`, and for tools that the page does not know `deploy("web")` or
+ * `deploy(to="web", dry=true)`. Arguments are chosen by name, because a model chooses their order. The model's reason is
+ * not counted as an argument.
  */
 export function callSummary(name: string, args: unknown): string {
   if (name === "undo") return undoSummary(args);
@@ -293,11 +294,20 @@ export function callSummary(name: string, args: unknown): string {
   const verb = FILE_VERBS[name];
   if (verb !== undefined && path !== undefined) return neutralizeLine(`${verb} ${path}`);
   if (typeof args !== "object" || args === null || Array.isArray(args)) return neutralizeLine(`${name}(...)`);
-  const values = Object.entries(args).flatMap(([key, value]) => (REASONS.includes(key) ? [] : [value]));
-  const written = values.length > 0 ? (JSON.stringify(values[0]) ?? "") : "";
-  const first =
-    written.length > SHORT_ARGUMENT_CHARS_MAX ? `${written.slice(0, SHORT_ARGUMENT_CHARS_MAX)}…` : written;
-  return neutralizeLine(`${name}(${first}${values.length > 1 ? ", ..." : ""})`);
+  const shown = Object.entries(args).filter(([key]) => !REASONS.includes(key));
+  const { command } = args as { command?: unknown };
+  if (typeof command === "string") {
+    return neutralizeLine(`${name}(${shortArgument(command)}${shown.length > 1 ? ", ..." : ""})`);
+  }
+  const values = shown.map(([key, value]) => (shown.length > 1 ? `${key}=` : "") + shortArgument(value));
+  return neutralizeLine(`${name}(${values.join(", ")})`);
+}
+
+function shortArgument(value: unknown): string {
+  const written = JSON.stringify(value) ?? "";
+  return written.length > SHORT_ARGUMENT_CHARS_MAX
+    ? `${written.slice(0, SHORT_ARGUMENT_CHARS_MAX)}…`
+    : written;
 }
 
 /** Maximum number of files that the text of an undo names. */
@@ -306,7 +316,7 @@ const FILES_NAMED_MAX = 3;
 /** An undo: the call or the last change, and the files that it restores, without the ids that it carries. */
 function undoSummary(args: unknown): string {
   const { step, changes } = (args ?? {}) as { step?: unknown; changes?: unknown };
-  const what = typeof step === "number" ? `undo call ${step}` : "undo the last file change";
+  const what = typeof step === "number" ? `undo call ${step}` : "undo the file edits of the last turn";
   const paths = (Array.isArray(changes) ? changes : []).map(
     (change) => (change as { path?: unknown } | null)?.path,
   );

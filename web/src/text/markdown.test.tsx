@@ -4,7 +4,7 @@ import { BlockParser } from "./blocks";
 import { Commands } from "./command-actions";
 import { Markdown } from "./Markdown";
 
-const actions = { run: () => undefined, paste: () => undefined, buffer: () => "" };
+const actions = { run: () => undefined, insert: () => undefined, buffer: () => "" };
 const html = (text: string) =>
   renderToStaticMarkup(
     <Commands value={actions}>
@@ -72,6 +72,12 @@ describe("commands", () => {
 
   test("without an end tag are text", () => {
     expect(html("a <cmd>ls")).not.toContain("chip");
+  });
+
+  test("of an option are never on two lines", () => {
+    expect(html("`journalctl --disk-usage`")).toContain("<code>journalctl <span>--disk-usage</span></code>");
+    const path = `/srv/${"a-long-name/".repeat(3)}`;
+    expect(html(`\`${path}\``)).toContain(`<code>${path}</code>`);
   });
 
   test("in code are code", () => {

@@ -13,12 +13,12 @@ use crate::workspace::{cargo, root, step};
 /// from crates.io has both. The crate's `build.rs` embeds it.
 const SITE: &str = "crates/sysop-server/site";
 
-/// Packages every crate as `cargo publish` does, without building them again and without uploading.
+/// Packages every crate and builds it from its package, as `cargo publish` does, without uploading.
 pub(super) fn check() -> Result<()> {
     let site = Site::fill()?;
     let mut publish = cargo();
-    publish.args(["publish", "--dry-run", "--workspace", "--no-verify", "--allow-dirty", "--locked"]);
-    step("pack the crates as for crates.io", &mut publish)?;
+    publish.args(["publish", "--dry-run", "--workspace", "--allow-dirty", "--locked"]);
+    step("pack and build the crates as for crates.io", &mut publish)?;
     drop(site);
     Ok(())
 }

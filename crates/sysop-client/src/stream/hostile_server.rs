@@ -153,6 +153,7 @@ impl Rig {
             id: id.clone(),
             has_terminal: false,
             local_tools: Some(Arc::new(local_tools.unwrap())),
+            own_name: None,
         };
         let server = ServerAddress::parse(&address, Some("t".to_owned().into())).unwrap();
         let session = RemoteSession::new(Api::new(server).unwrap(), options, &TaskTracker::new()).unwrap();

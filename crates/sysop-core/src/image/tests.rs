@@ -103,6 +103,8 @@ fn other_files_are_not_images() {
         assert_eq!(check(bytes), Err(ImageError::UnknownFormat), "{bytes:?}");
         assert_eq!(format_of(bytes), None);
     }
+    assert_eq!(check(b"root:x:0:0:/root\n"), Err(ImageError::Text));
+    assert_eq!(check(b"<?xml version='1.0'?>\n<svg/>\n"), Err(ImageError::UnknownFormat));
     for bytes in
         [png(0, 5), gif(5, 0), jpeg(0xda, 5, 5), jpeg(0xc0, 0, 5), b"RIFF\0\0\0\0WEBPVP9 1234".to_vec()]
     {

@@ -69,14 +69,14 @@ fn overlapping_secrets_in_complete_text_are_redacted_whole() {
 fn only_keys_that_stand_for_none_are_placeholders() {
     let placeholders = [
         "", "none", "EMPTY", "test", "dummy", "ollama", "local", "1234", "null", "sk-no-key-required",
-        "not-needed", "lm-studio", "your_api_key", " none\n",
+        "not-needed", "lm-studio", "your_api_key", " none\n", "123456", "Testing", "vLLM",
     ];
     for key in placeholders {
         assert!(is_placeholder_key(key), "{key}");
     }
     let keys = [
         "sk-1234", "hunter22", "none-1", "sk-abc", "correcthorse", "12345678", "AIzaSyD-x", "Пароль-nokey",
-        "te$t_k€y", "test+key",
+        "te$t_k€y", "test+key", "secret", "tiger", "482913", "ключ",
     ];
     for key in keys {
         assert!(!is_placeholder_key(key), "{key}");

@@ -6,7 +6,7 @@ use super::state::Phase;
 use super::{Activity, Session};
 use crate::budget::{BudgetLimits, Spending};
 use crate::budget_scope::BudgetScope;
-use crate::event::{Effect, Event, Output, PauseReason};
+use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
 use crate::id::TurnId;
 use crate::message::Usage;
 use crate::model_table::{self, ModelPrice};
@@ -114,6 +114,17 @@ impl Session {
     pub(super) fn pause(&mut self, out: &mut Output, reason: PauseReason, detail: Option<String>) {
         let active_ms = self.active_ms();
         self.emit(out, Event::Paused { reason, detail, active_ms });
+    }
+
+    /// Ends the turn. A requested pause that found nothing left to stop in it stops the turn of the next queued prompt.
+    pub(super) fn end_turn(&mut self, out: &mut Output, reason: StopReason, error: Option<String>) {
+        let (turn, active_ms) = (self.state.turn, self.active_ms());
+        let is_pausing = self.state.paused == Some(PauseReason::Asked);
+        self.emit(out, Event::TurnEnded { turn, reason, error, active_ms });
+        if let Some(prompt) = self.state.queue.front().filter(|_| is_pausing).cloned() {
+            self.start_turn(out, prompt, Origin::Model);
+            self.pause(out, PauseReason::Asked, None);
+        }
     }
 
     /// Sets a timer for the moment when the turn reaches 80% of a time limit, or the limit itself.

@@ -20,12 +20,17 @@ pub(super) struct DirectCall {
 }
 
 impl Session {
-    /// Runs one call without a model. A paused turn is abandoned first. While a turn runs, a notice says that the call
-    /// does not run.
+    /// Runs one call without a model. A paused turn is abandoned first, unless the call is an undo that is impossible.
+    /// While a turn runs, a notice says that the call does not run.
     pub(super) fn on_direct(&mut self, out: &mut Output, direct: DirectCall) {
         let waiting = match self.activity() {
             Activity::Idle => VecDeque::new(),
             Activity::Paused => {
+                if direct.tool == UNDO_TOOL
+                    && let Err(why) = self.undo_arguments(&direct.arguments)
+                {
+                    return refuse(out, &why);
+                }
                 let waiting = self.state.queue.clone();
                 self.stop_with_reason(out, StopReason::Paused, CancelFollowUp::Nothing);
                 waiting
@@ -57,5 +62,5 @@ impl Session {
 }
 
 fn refuse(out: &mut Output, why: &str) {
-    out.effects.push(Effect::Notify { text: format!("not run: {why}") });
+    out.effects.push(Effect::Notify { text: format!("{}{why}", ui_text::NOT_RUN) });
 }

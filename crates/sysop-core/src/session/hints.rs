@@ -85,8 +85,8 @@ pub(super) fn usage(call: &ToolCall, outcome: &Outcome) -> Option<String> {
     })
 }
 
-/// Returns the error of a command whose quotes or document are not closed, as a model writes it that ends a JSON string
-/// too early.
+/// Returns the error of a command whose quotes or document are not closed, such as a model writes if it ends a JSON
+/// string too early.
 pub(super) fn unclosed(command: &str) -> Option<String> {
     unclosed_document(command).or_else(|| unclosed_quote(command))
 }
@@ -187,8 +187,9 @@ pub(super) fn wrote_nothing(call: &ToolCall, outcome: &Outcome) -> Option<String
     }
     let name = file.name.rsplit('/').next().unwrap_or_default();
     let (first_part, rest) = writer.split_once('|').unwrap_or((writer, ""));
-    // A part that ends in quotes, or has a redirection of its own, cannot be run alone.
-    let is_whole = !first_part.contains(['\'', '"', '`', '\\', '>', '\n']) && !rest.starts_with('|');
+    // A part that ends in quotes, or has a redirection of its own, cannot be run alone. Other parts are not repeated.
+    let is_whole = !first_part.contains(['\'', '"', '\\', '>']) && !rest.starts_with('|');
+    let is_whole = is_whole && !has_other_parts(behind_directory(first_part));
     let advice = if sorts_long_list(command) {
         format!("{USAGE}{LS_ORDERS}")
     } else if is_whole {
@@ -236,6 +237,9 @@ pub(super) struct Correction {
 /// Returns the right command after one that printed or wrote something else than it seems to be for.
 pub(super) fn corrected(call: &ToolCall, outcome: &Outcome) -> Option<Correction> {
     let command = call.text_argument("command").filter(|_| !has_error_message(&outcome.output))?;
+    if has_other_parts(behind_directory(command)) {
+        return None; // the model would repeat them, too
+    }
     let written = || named_count(command).or_else(|| logged_ids(command)).or_else(|| loose_setting(command));
     let is_ok = outcome.status == Status::Ok;
     let right = is_ok.then(written).flatten();
@@ -243,6 +247,21 @@ pub(super) fn corrected(call: &ToolCall, outcome: &Outcome) -> Option<Correction
     let ended = is_ok || outcome.status == Status::Failed;
     let (what, right) = right.or_else(|| filtered_count(command).filter(|_| ended))?;
     Some(Correction { line: format!("[{what}{RUN}{right}]"), command: right })
+}
+
+/// Returns true if a command has parts beside one pipeline, such as `; rm a`, `&& git push` or `$(mktemp)`.
+fn has_other_parts(command: &str) -> bool {
+    command.contains([';', '&', '\n', '`']) || command.contains("||") || command.contains("$(")
+}
+
+/// Returns the command behind a leading `cd DIR &&`.
+fn behind_directory(command: &str) -> &str {
+    match command.split_once("&&") {
+        Some((first, rest)) if matches!(*first.split_whitespace().collect::<Vec<_>>(), ["cd", dir] if !has_other_parts(dir)) => {
+            rest
+        }
+        Some(_) | None => command,
+    }
 }
 
 /// Returns what is wrong with a command that counts a named file into another file, and the right command.
@@ -270,9 +289,9 @@ fn writes_file(words: &[&str]) -> bool {
 fn logged_ids(command: &str) -> Option<(String, String)> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let is_log = command.contains("git log ") && words.contains(&"--oneline") && writes_file(&words);
-    let has_other_parts = command.contains(['|', '\n', ';']);
     let right = command.replace(" --oneline", " --format=%s");
-    (is_log && !has_other_parts).then_some(("--oneline writes the id of each commit, too".to_owned(), right))
+    (is_log && !command.contains('|'))
+        .then_some(("--oneline writes the id of each commit, too".to_owned(), right))
 }
 
 /// Returns what is wrong with a command that reads a setting of a file by any line that contains its name, and the right
@@ -300,8 +319,10 @@ fn filtered_count(command: &str) -> Option<(String, String)> {
     let words: Vec<&str> = count.split_whitespace().collect();
     let ["wc", "-l", path] = words.as_slice() else { return None };
     let is_one_file = !path.contains(NOT_A_PLAIN_NAME);
-    let search = search.trim().strip_prefix("grep ").filter(|rest| !rest.contains(['|', ';', '&', '\n']))?;
+    let search = search.trim().strip_prefix("grep ").filter(|rest| !rest.contains('|'))?;
     let (pattern, output) = match search.split_once('>') {
+        // The digit is a file descriptor.
+        Some((pattern, _)) if pattern.ends_with(|sign: char| sign.is_ascii_digit()) => return None,
         Some((pattern, file)) => (pattern.trim(), format!(" >{}", file.trim())),
         None => (search, String::new()),
     };
@@ -422,7 +443,9 @@ pub(super) fn no_repository(call: &ToolCall, outcome: &Outcome, system: &str) ->
         return None;
     }
     let is_short = !command.contains('\n') && command.chars().count() <= COMMAND_CHARS_MAX;
-    let name = listed_repository(system).filter(|_| is_short)?;
+    // Nothing ran behind `&&`. Other parts would run once more.
+    let is_repeatable = !has_other_parts(&command.replace("&&", "").replace("2>&1", ""));
+    let name = listed_repository(system).filter(|_| is_short && is_repeatable)?;
     // Paths below the repository are relative to it from now on.
     let inner = first_line(command).replace(&format!(" {name}/"), " ");
     Some(format!("[the repository is in the directory {name}; run: cd {name} && {inner}]"))

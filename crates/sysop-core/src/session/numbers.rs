@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 /// Returns the first number of an answer that is in none of the texts in `shown`, as the answer writes it.
 ///
-/// Only whole numbers in words of their own count, with or without a unit, a percent sign or separators: `12`, `1,204`,
+/// Only numbers in words of their own count, with or without a unit, a percent sign or separators: `12`, `1,204`,
 /// `27%`, `4.2G`. Numbers in names, such as `x86_64`, and the numbers of a list are part of the wording.
 pub(super) fn unshown_number<'a>(answer: &'a str, shown: &HashSet<String>) -> Option<&'a str> {
     answer.lines().flat_map(words_of_line).filter_map(number_in).find(|number| {

@@ -6,7 +6,10 @@ use crate::policy::ApprovalMode;
 
 impl Session {
     /// Returns the changes that give this session the settings of `earlier`, a state of the same session before another
-    /// process continued it. What a person allowed for the session stays, and so does an effort if `earlier` has none. If `auto` mode was bounded and the other process changed the mode, the session asks.
+    /// process continued it. If `auto` mode was bounded and the other process changed the mode, the session asks.
+    ///
+    /// These stay as the other process left them: what a person allowed for the session; an effort, and each limit of
+    /// the budget, that `earlier` does not have; and additional `dangerous` and `deny` patterns, which only tighten.
     pub fn changes_back_to(&self, earlier: &Self) -> Vec<ConfigChange> {
         let (own, wanted) = (&self.state, &earlier.state);
         let bounds = |session: &Self| session.auto_progress().map(|auto| auto.bounds.clone());
@@ -31,6 +34,9 @@ impl Session {
             let options = Some(wanted.spec.policy.clone());
             let (dangerous, deny) = (wanted.spec.dangerous_patterns.clone(), wanted.spec.deny.clone());
             changes.push(ConfigChange::Rules { dangerous, deny, options, rules: Vec::new() });
+        }
+        if own.client_tools != wanted.client_tools {
+            changes.push(ConfigChange::ClientTools(wanted.client_tools.clone()));
         }
         changes
     }

@@ -17,7 +17,7 @@ use crate::image::RequestImages;
 use crate::message::{
     Arguments, CallEnd, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
-use crate::policy::ApprovalMode;
+use crate::policy::{ApprovalMode, RiskClass};
 use crate::spec::SessionSpec;
 use crate::text::neutralize_line;
 use crate::token_estimate;
@@ -205,9 +205,9 @@ impl Session {
     }
 
     /// Returns a question about a number in an answer that is in no prompt, call or output of the session. Asks
-    /// nothing once messages were compacted, as outputs that showed it may be gone.
+    /// nothing once messages were compacted or outputs were omitted, as those that showed it may be gone.
     fn unshown_number(&self, answer: &str) -> Option<String> {
-        if self.state.history.summary().is_some() {
+        if self.state.history.summary().is_some() || self.state.history.has_omitted() {
             return None;
         }
         let mut shown = HashSet::new();
@@ -253,7 +253,7 @@ impl Session {
         hints::unwritten_files(prompt, &used, system, self.command_with_one_value())
     }
 
-    /// Returns the last command if it printed a single word and nothing else.
+    /// Returns the last command if it only reads, and printed a single word and nothing else.
     fn command_with_one_value(&self) -> Option<&str> {
         let Some(Message::ToolResults { results }) = self.state.history.messages().last() else {
             return None;
@@ -265,7 +265,9 @@ impl Session {
         let command = call.text_argument("command").filter(|_| is_value)?;
         // A list of commands may have an effect that must not be repeated, and `>FILE` would concern only the last one.
         let is_single = !command.contains(['\n', '>', ';', '&']) && !command.contains("||");
-        (is_single && command.len() <= COMMAND_BYTES_MAX).then_some(command)
+        let is_short = command.len() <= COMMAND_BYTES_MAX;
+        let reads = || self.risk_as_written(command).class == RiskClass::ReadOnly;
+        (is_single && is_short && reads()).then_some(command)
     }
 
     /// Returns true if no tool has run since the history began. Later replies may report earlier work.

@@ -19,7 +19,7 @@ use crate::outcome::{FileChange, Outcome, Reversibility, Status};
 use crate::policy::{Finding, Grant, Risk, RiskClass, Survey, UndoOffer};
 use crate::text::neutralize_line;
 use crate::ui_text::counted;
-use crate::undo::{ASKS, NOT_EXACT, UNDO_TOOL, UNDOES, split_undo_note, undone_command};
+use crate::undo::{ASKS, NOT_EXACT, UNDO_OF_FILE_EDITS, UNDO_TOOL, UNDOES, split_undo_note, undone_command};
 
 /// Maximum number of files that the plan of an undo names.
 const FILE_LINES_MAX: usize = 50;
@@ -145,7 +145,7 @@ impl Session {
         let step = argument(call, "step").and_then(Value::as_u64);
         let command = match step {
             Some(step) => format!("undo call {step}"),
-            None => "undo the last file change".to_owned(),
+            None => UNDO_OF_FILE_EDITS.to_owned(),
         };
         let covers = Grant::Exact { command: command.clone() };
         let locks_out = guarded.is_some() || unguarded.is_some();

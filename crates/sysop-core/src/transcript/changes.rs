@@ -21,10 +21,11 @@ impl Transcript {
         outputs.find(|output| number.map_or(output.outcome.is_some(), |number| output.number == number))
     }
 
-    /// Counts a call that ended, and adds a notice about what it changed.
+    /// Counts a call that ended, and adds a notice about what it changed. The item of a file tool names its file.
     pub(super) fn note_changes(&mut self, outcome: &Outcome) {
         self.tool_calls = self.tool_calls.saturating_add(1);
-        if let Some(line) = changed_line(outcome, self.tool_calls) {
+        let by_file_tool = outcome.records.is_empty() && !outcome.changes.is_empty();
+        if let Some(line) = changed_line(outcome, self.tool_calls).filter(|_| !by_file_tool) {
             self.notice(Severity::Note, line);
         }
     }

@@ -116,7 +116,7 @@ pub enum TextState {
 }
 
 /// Reason for offering no rule if the front end or the server writes none.
-pub const NO_RULES_HERE: &str = "cannot write a rule: this session accepts none";
+pub const NO_RULES_HERE: &str = "no rule possible: this session accepts none";
 
 /// A tool call and the decision on it.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +166,17 @@ impl Proposal {
         Self { call, command, risk, covers: None, guarded: None, ..self.clone() }
     }
 
+    /// Returns true if the viewer asked for the call: a user's command, routine or step of a plan, for which `asked_by`
+    /// names nobody else. `viewer` is the name that a server gives the viewer, if known.
+    pub fn is_own(&self, viewer: Option<&str>) -> bool {
+        match self.origin {
+            Origin::User | Origin::Routine | Origin::Plan => {
+                self.asked_by.as_deref().is_none_or(|by| viewer == Some(by))
+            }
+            Origin::Model | Origin::McpClient => false,
+        }
+    }
+
     /// Returns true if a call with this status was denied. A call that no model proposed is in the log as started, because
     /// no reply has it.
     pub(super) fn is_denied(&self, status: Status) -> bool {
@@ -193,19 +204,19 @@ impl Proposal {
     /// Returns a sentence that says why the answer "always" is not offered.
     pub fn no_rule_reason(&self, info: &SessionInfo) -> &'static str {
         if info.client_tools.contains(&self.call.name) {
-            "cannot write a rule: the call runs on a client, which has its own rules"
+            "no rule possible: the call runs on a client, which has its own rules"
         } else if self.call.text_argument("command") != Some(self.command.as_str()) {
-            "cannot write a rule: only commands can have one"
+            "no rule possible: only commands can have one"
         } else if self.risk.class.always_asks() {
-            "cannot write a rule: no rule covers a command that is dangerous, may lock you out or reads secrets"
+            "no rule possible: the command is dangerous, may lock you out or reads secrets"
         } else if self.terms.people > 1 {
-            "cannot write a rule: several people must allow the command each time"
+            "no rule possible: several people must allow the command each time"
         } else if self.always_rule(info).is_some() {
             NO_RULES_HERE
         } else if Rule::lacks_analysis_of_file(&self.command) {
-            "cannot write a rule: the file that the command runs is not analyzed; allow it for this session"
+            "no rule possible: the file that the command runs is not analyzed; allow it for this session"
         } else {
-            "cannot write a rule: a rule covers one plain command, without sudo, pipes, variables or redirection"
+            "no rule possible: rules cover one plain command without sudo, pipes, variables or redirection"
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Notices for events without an item of their own: compaction, todo list, jobs, guards, undo, shared approvals.
+//! Notices for events without an item of their own: settings, compaction, todo list, jobs, guards, undo, shared approvals.
 //!
 //! Text is untrusted, as everywhere in a transcript; front ends neutralize it.
 
-use super::{Notice, Severity};
+use super::{ItemBody, ItemId, Notice, Severity, Transcript, change_sentence};
 use crate::compaction::Compaction;
-use crate::event::Event;
+use crate::event::{ConfigChange, Event};
 use crate::guard::GuardEnd;
 use crate::id::JobId;
 use crate::instructions::Instructions;
@@ -17,6 +17,28 @@ use crate::ui_text;
 const ITEMS_MAX: usize = 20;
 /// Maximum characters of a command or task within a notice.
 const LINE_CHARS_MAX: usize = 100;
+
+impl Transcript {
+    pub(super) fn configured(&mut self, event: &Event, change: &ConfigChange) {
+        if let Some(facts) = &mut self.facts {
+            facts.configure(change);
+        }
+        // A server tells of rules that were added, as at a resume, and names none.
+        if matches!(change, ConfigChange::Rules { options: None, rules, .. } if rules.is_empty()) {
+            return;
+        }
+        let special = event_notice(event).map(|notice| notice.text);
+        let is_mode = special.is_none() && matches!(change, ConfigChange::Approve(_));
+        let text = special.unwrap_or_else(|| change_sentence(change));
+        // Changes of the mode with nothing in between, as when a user cycles through the modes, share a notice.
+        let newest = self.items.back().map(|item| item.id.clone());
+        let shared = self.mode_notice.take().map(|(id, _)| id);
+        let shared = shared.filter(|id| is_mode && newest.as_ref() == Some(id));
+        let id = shared.unwrap_or(ItemId::Notice(self.seq));
+        self.mode_notice = is_mode.then(|| (id.clone(), self.seq));
+        self.put(id, ItemBody::Notice(Notice { text, weight: Severity::Note }));
+    }
+}
 
 /// Returns the notice for an event; `None` if the event is shown in another way.
 #[expect(clippy::wildcard_enum_match_arm, reason = "other events are shown in another way")]

@@ -16,6 +16,8 @@ pub struct Participants {
     are_several: bool,
     /// True if a server opened the session or sent a prompt, so that names are those of its tokens.
     has_server: bool,
+    /// Name under which the updates name the user of this front end.
+    viewer: Option<String>,
 }
 
 impl Participants {
@@ -47,7 +49,7 @@ impl Participants {
 
     /// Returns true if `by` names the user of this machine, not the token of a server with the same name.
     pub fn is_local_user(&self, by: &str) -> bool {
-        !self.has_server && LOCAL_FRONT_ENDS.contains(&by)
+        self.viewer.as_deref() == Some(by) || (!self.has_server && LOCAL_FRONT_ENDS.contains(&by))
     }
 
     fn add(&mut self, by: &str) {
@@ -60,6 +62,11 @@ impl Participants {
 }
 
 impl Transcript {
+    /// Sets the name under which the updates of a session on a server name the user of this front end.
+    pub fn set_viewer(&mut self, viewer: Option<&str>) {
+        self.participants.viewer = viewer.map(str::to_owned);
+    }
+
     /// Returns the name to begin a sentence about a user with: `You` for the user of this machine.
     pub fn subject<'a>(&self, by: &'a str) -> &'a str {
         if self.participants.is_local_user(by) { "You" } else { by }

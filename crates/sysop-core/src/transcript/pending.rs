@@ -78,13 +78,21 @@ impl Transcript {
         self.change_pause_notice(seq, Severity::Note, text);
     }
 
-    /// Ends the notice of a requested pause with the turn: a pause that has not begun will not begin.
+    /// Ends the notice of a requested pause with a canceled turn: a pause that has not begun will not begin.
     pub(super) fn stop_pause_notice(&mut self) {
         let Some(seq) = self.turn.pause_notice.take() else { return };
         let begun = paused_sentence(PauseReason::Asked);
         let has_begun = self.notice_at(seq).is_some_and(|notice| notice.text == begun);
         if !has_begun {
             self.change_pause_notice(seq, Severity::Note, "pause canceled");
+        }
+    }
+
+    /// Removes the notice of a requested pause whose turn ended by itself. The pause stops the next queued prompt, which
+    /// has a notice of its own, or nothing.
+    pub(super) fn remove_pause_notice(&mut self) {
+        if let Some(seq) = self.turn.pause_notice.take() {
+            self.remove(&ItemId::Notice(seq));
         }
     }
 
@@ -145,7 +153,7 @@ impl Transcript {
 fn paused_sentence(reason: PauseReason) -> &'static str {
     match reason {
         PauseReason::Asked => "paused",
-        PauseReason::Loop => "paused: the model repeated the same call 3 times",
+        PauseReason::Loop => "paused: the model repeated the same call 3 times; rephrase the task",
         PauseReason::Interrupted => {
             "paused: sysop exited during this turn; the running command may or may not have finished"
         }

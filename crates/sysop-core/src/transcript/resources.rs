@@ -20,9 +20,20 @@ pub fn is_host_work(notice: &str) -> bool {
 /// Returns the work that a notice tells.
 fn host_work_of(notice: &str) -> Option<&str> {
     notice.strip_suffix('…').filter(|work| {
+        if is_survey(work) {
+            return true;
+        }
         let work = work.split_once(": ").map_or(*work, |(_, work)| work);
         HOST_WORK.iter().any(|known| work.strip_prefix(known).is_some_and(is_place))
     })
+}
+
+/// Returns true for a notice that names the hosts that have not answered the survey of a call.
+fn is_survey(work: &str) -> bool {
+    let rest =
+        ["checking the command on ", "checking the call on "].iter().find_map(|what| work.strip_prefix(what));
+    rest.and_then(|rest| rest.split_once(" hosts: waiting for "))
+        .is_some_and(|(count, _)| count.parse::<u32>().is_ok())
 }
 
 /// Returns true for the part of a notice that names the host, if any.

@@ -115,11 +115,13 @@ impl SessionInfo {
     }
 
     /// Returns a label for the status line if the settings require a fence for every command in the model's own shells,
-    /// otherwise `None`. The label says if the session's host cannot enforce the fence.
+    /// otherwise `None`. The label says if the session's host cannot enforce the fence; sessions on other machines have
+    /// the mode `off`.
     pub fn fence_label(&self) -> Option<&'static str> {
         match (self.sandbox, self.approve) {
-            // Fences exist on this machine only; with `on`, calls elsewhere are refused.
-            (SandboxMode::Auto, ApprovalMode::Never) if self.host != LOCAL => Some("sandbox not enforced"),
+            (SandboxMode::Off | SandboxMode::Auto, ApprovalMode::Never) if self.host != LOCAL => {
+                Some("sandbox not enforced")
+            }
             (SandboxMode::On, _) | (SandboxMode::Auto, ApprovalMode::Never) => Some("sandboxed"),
             (SandboxMode::Off | SandboxMode::Auto, _) => None,
         }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::approval::ApprovalTerms;
-use crate::event::{CancelFollowUp, TypedInput};
+use crate::event::{CancelFollowUp, ConfigChange, TypedInput};
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{JobId, Timestamp};
 use crate::job::JobOutput;
@@ -502,7 +502,7 @@ fn pauses_stops_and_changes_produce_notices() {
         notice-4: Note model set to demo/two
         notice-5: Note approval mode set to `auto`
         notice-6: Note chat mode: no tools from the next turn on
-        notice-7: Warning paused: the model repeated the same call 3 times
+        notice-7: Warning paused: the model repeated the same call 3 times; rephrase the task
         Paused { reason: Loop }
     "#]]
     .assert_eq(&drawn(&transcript));

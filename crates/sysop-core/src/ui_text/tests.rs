@@ -1,6 +1,9 @@
 //! Tests of messages for users.
 
-use super::{counted, covers, error_lines, grouped, host_groups, not_run_text, outcome_summary, split_hint};
+use super::{
+    counted, covers, error_lines, grouped, host_groups, host_status_parts, not_run_text, outcome_summary,
+    place, split_hint,
+};
 use crate::outcome::{FULL_SCREEN_RUNS, HostOutcome, Outcome, Status, WAITS_FOR_ANSWER, nested_shell_note};
 use crate::policy::{Grant, READ_ONLY_REFUSAL};
 
@@ -12,6 +15,13 @@ fn a_grant_promises_no_bound_that_its_program_does_not_have() {
     assert_eq!(program("touch", None), "any simple `touch …` that stays below this directory");
     let restart = program("systemctl", Some("restart"));
     assert_eq!(restart, "any simple `systemctl restart …`, run in this directory");
+}
+
+#[test]
+fn the_user_of_a_host_with_a_port_is_named_without_the_scheme() {
+    assert_eq!(place("ssh://joe@web1:2222"), "web1:2222 as joe");
+    assert_eq!(host_status_parts("ssh://joe@web1:2222"), ["host web1:2222", "user joe"]);
+    assert_eq!(place("ssh://web1:2222,joe@web2"), "2 hosts: web1:2222, web2 as joe");
 }
 
 #[test]
@@ -75,6 +85,26 @@ fn hosts_that_all_printed_something_else_share_a_line() {
         lines(&hosts),
         ["4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms", "1 host (web1): exit 1, 10 ms"]
     );
+}
+
+#[test]
+fn only_hosts_on_which_a_call_ran_count_as_failed() {
+    let host = |status, why: Option<&str>| HostOutcome {
+        host: "web1".to_owned(),
+        status,
+        exit_code: None,
+        duration_ms: 0,
+        group: 1,
+        unreachable: why.map(str::to_owned),
+    };
+    let summary = |hosts: &[HostOutcome]| {
+        outcome_summary(&Outcome { hosts: hosts.to_vec(), duration_ms: 1, ..Outcome::failed("") })
+    };
+    let [ok, failed] = [Status::Ok, Status::Failed].map(|status| host(status, None));
+    let (skipped, lost) = (host(Status::Rejected, None), host(Status::Failed, Some("no route")));
+    let hosts = [ok.clone(), failed, skipped, lost.clone()];
+    assert_eq!(summary(&hosts), "failed on 1 of 4 hosts, 1 ms");
+    assert_eq!(summary(&[ok, lost]), "failed, 1 ms");
 }
 
 #[test]

@@ -4,14 +4,12 @@ use crate::outcome::{ChangeKind, Outcome, Reversibility, SystemChange};
 
 const NAMED_MAX: usize = 4;
 
-/// Returns the line about what a call changed. `None` if it changed nothing, or only files through file
-/// tools, whose output already names them. `step` is the number of the call in the session.
+/// Returns the line about what a call changed. `None` if it changed nothing. `step` is the number of the call in the
+/// session.
 ///
 /// The names are untrusted text.
 pub fn changed_line(outcome: &Outcome, step: u32) -> Option<String> {
-    let changed = &outcome.changed;
-    let by_file_tools = outcome.records.is_empty() && !outcome.changes.is_empty();
-    if changed.is_empty() || by_file_tools {
+    if outcome.changed.is_empty() {
         return None;
     }
     let (files, others): (Vec<_>, Vec<_>) =
@@ -113,7 +111,7 @@ fn files_phrase(files: &[ChangeGroup<'_>]) -> Option<String> {
     match (names.as_slice(), files) {
         ([], _) => None,
         ([_], [only]) => Some(only.phrase()),
-        ([name], _) if extra == 0 => Some(format!("{name} changed{}", on_hosts(&hosts))),
+        ([name], _) if extra == 0 => Some(format!("{name}{}", on_hosts(&hosts))),
         ([first, rest @ ..], _) => {
             let place = common_directory(first, rest);
             Some(format!("{} files in {place}{}", names.len() + extra, on_hosts(&hosts)))
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!(line(&[web]), "changed: /etc/motd edited on web1");
         assert_eq!(line(&[(File, "web1:2:/etc/motd", "edited")]), "changed: /etc/motd edited on web1:2");
         let created = (File, "db1:/etc/motd", "created");
-        assert_eq!(line(&[web, created]), "changed: /etc/motd changed on 2 hosts");
+        assert_eq!(line(&[web, created]), "changed: /etc/motd on 2 hosts");
         let issue = [(File, "web1:/etc/issue", "edited"), (File, "db1:/etc/issue", "edited")];
         assert_eq!(line(&[web, db, issue[0], issue[1]]), "changed: 2 files in /etc on 2 hosts");
         let more = [(File, "web1:40 more files", "changed"), (File, "db1:40 more files", "changed")];

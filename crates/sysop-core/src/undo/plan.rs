@@ -37,6 +37,11 @@ const FILE_PROGRAMS: [&str; 33] = [
     "install", "dd", "cat", "echo", "printf", "test", "[", "true", "false", ":", "cd", "unlink", "shred",
     "rename", "exit", "return", "break", "continue", "shift", "set",
 ];
+/// Builtins that have no effect except on the shell that runs them.
+const SHELL_STATE_BUILTINS: [&str; 15] = [
+    "cd", "set", ":", "export", "declare", "typeset", "local", "readonly", "unset", "alias", "unalias",
+    "umask", "shopt", "pushd", "popd",
+];
 /// Programs that only start another program. The analysis lists that program separately.
 const WRAPPERS: [&str; 18] = [
     "sudo", "doas", "env", "nice", "ionice", "nohup", "timeout", "time", "setsid", "stdbuf", "command",
@@ -84,13 +89,18 @@ pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
         || analysis.risk.findings.iter().any(|finding| finding.class == RiskClass::Opaque);
     let scripts: Vec<&Target> =
         analysis.targets.iter().filter(|target| target.access == Access::Run).collect();
+    let changes_only_shell = !analysis.is_partial
+        && !analysis.invocations.is_empty()
+        && analysis.invocations.iter().all(|invocation| changes_only_shell(&invocation.words));
     let mut found = Found {
         survey,
+        // Otherwise, a new alias or a variable such as PATH may decide what the other programs do.
+        ignores_shell_state: !is_opaque || changes_only_shell,
         entries: BTreeSet::new(),
         folders: Vec::new(),
         modes_only: true,
         mode_operands: BTreeSet::new(),
-        is_complete: !is_opaque,
+        is_complete: !is_opaque || changes_only_shell,
         has_packages: false,
         uses_sudo: false,
     };
@@ -137,8 +147,19 @@ pub fn plan_paths(paths: &[&str], survey: &Survey) -> CapturePlan {
     CapturePlan { entries, rights: UndoRights::Own, is_complete: true, has_packages: false }
 }
 
+/// Returns true for a builtin that changes only the shell, with arguments that the shell does not evaluate.
+fn changes_only_shell(words: &[Option<String>]) -> bool {
+    let known: Option<Vec<&str>> = words.iter().map(Option::as_deref).collect();
+    known.is_some_and(|known| {
+        known.first().is_some_and(|program| SHELL_STATE_BUILTINS.contains(program))
+            && !known.iter().any(|word| word.contains(['$', '`', '[']))
+    })
+}
+
 struct Found<'a> {
     survey: &'a Survey,
+    /// True if what the command changes in its shell has no effect on anything else.
+    ignores_shell_state: bool,
     entries: BTreeSet<String>,
     /// Destinations that may be directories, with the names that would be written into them.
     folders: Vec<(String, Vec<String>)>,
@@ -182,6 +203,9 @@ impl Found<'_> {
             self.note_folder(&rest);
         }
         if FILE_PROGRAMS.contains(&program) || self.only_reads(words) {
+            return;
+        }
+        if self.ignores_shell_state && SHELL_STATE_BUILTINS.contains(&first.as_str()) {
             return;
         }
         let operand = rest.iter().rfind(|word| !word.starts_with('-')).cloned().unwrap_or_default();

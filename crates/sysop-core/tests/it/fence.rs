@@ -195,16 +195,22 @@ fn options_without_a_sandbox_are_logged_as_before() {
 
 #[test]
 fn the_status_line_shows_the_sandbox_if_every_command_is_fenced() {
-    let label = |sandbox, mode| {
+    let label_on = |host: &str, sandbox, mode| {
         let mut spec = crate::world::spec(mode);
         spec.policy.sandbox.mode = sandbox;
+        host.clone_into(&mut spec.host);
         let mut transcript = Transcript::default();
         let event = Event::SessionOpened { spec: spec.into(), opened_by: None };
         transcript.apply_logged(&Logged { seq: Seq(1), at: Timestamp(0), event });
         transcript.session_info().expect("a session").fence_label()
     };
+    let label = |sandbox, mode| label_on("local", sandbox, mode);
     assert_eq!(label(SandboxMode::Auto, ApprovalMode::Never), Some("sandboxed"));
     assert_eq!(label(SandboxMode::On, ApprovalMode::Ask), Some("sandboxed"));
     assert_eq!(label(SandboxMode::Auto, ApprovalMode::Auto), None);
     assert_eq!(label(SandboxMode::Off, ApprovalMode::Never), None);
+    for host in ["web1", "web1, web2"] {
+        assert_eq!(label_on(host, SandboxMode::Off, ApprovalMode::Never), Some("sandbox not enforced"));
+        assert_eq!(label_on(host, SandboxMode::Off, ApprovalMode::Ask), None);
+    }
 }

@@ -13,6 +13,7 @@ mod instructions;
 mod invariants;
 mod jobs;
 mod own_tools;
+mod pausing;
 mod policy;
 mod preview;
 mod properties;

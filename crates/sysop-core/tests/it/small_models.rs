@@ -259,8 +259,12 @@ fn a_command_that_wrote_nothing_into_its_file_is_told_so() {
                 ls -t DIR (newest first)]";
     let told = run(ToolProtocol::Text, list, "emptied", silent);
     assert_eq!(told, (line.to_owned(), true, CallEnd::Advised), "its first part says less");
-    for command in ["grep -E 'error|fail' log > a.txt", "grep x f > a.txt 2>&1", "false || grep x f > a.txt"]
-    {
+    for command in [
+        "grep -E 'error|fail' log > a.txt",
+        "grep x f > a.txt 2>&1",
+        "false || grep x f > a.txt",
+        "git pull; grep x f > a.txt",
+    ] {
         let told = run(ToolProtocol::Text, command, "emptied", silent);
         let line = "[exit code 0]\n[the command wrote nothing into a.txt, which is empty]";
         assert_eq!(told, (line.to_owned(), true, CallEnd::Failed), "{command}");
@@ -387,6 +391,9 @@ fn the_command_that_printed_the_value_is_proposed_for_the_file() {
         ("ls\nwc", "6"),
         ("cp a b && wc -l", "6"),
         ("a; b", "6"),
+        ("docker run -d nginx", "3f2a"),
+        ("mktemp", "/tmp/tmp.1"),
+        ("curl -X POST http://a/b", "ok"),
         ("cat a", "cat: a: No such file"),
     ] {
         let question = asked(command, output);

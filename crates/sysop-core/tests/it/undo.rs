@@ -1,7 +1,7 @@
 //! Undo of commands: which step a user means, the approval of the plan, and what the log says afterwards.
 
 use serde_json::{Map, Value, json};
-use sysop_core::event::{Decision, Event, Input, Origin};
+use sysop_core::event::{Decision, Effect, Event, Input, Origin};
 use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::outcome::{FileChange, Outcome, Reversibility};
@@ -9,7 +9,7 @@ use sysop_core::policy::{GuardOffer, RiskClass, Survey, UndoOffer};
 use sysop_core::session::Activity;
 use sysop_core::undo::{UndoRecord, UndoRights};
 
-use crate::world::World;
+use crate::world::{World, bash, calls};
 
 /// Returns the outcome of a command with a record.
 fn recorded(id: &str) -> Outcome {
@@ -190,6 +190,28 @@ fn a_step_that_cannot_be_undone_is_refused_with_the_reason() {
 }
 
 #[test]
+fn an_impossible_undo_does_not_end_a_paused_turn() {
+    let mut world = world();
+    world.prompt("go").reply(calls(vec![bash("1", "true")])).tell(Input::Pause).outcome(Outcome::ok(""));
+    assert_eq!(world.session.activity(), Activity::Paused);
+    undo(&mut world, &json!({ "step": 77 }));
+    assert!(world.lines().is_empty(), "{}", world.lines());
+    let told: Vec<_> = world
+        .last
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Notify { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["not run: there is no call 77; this session has 4 tool calls"]);
+    assert_eq!(world.session.activity(), Activity::Paused);
+    undo(&mut world, &json!({ "step": 3 }));
+    assert_eq!(asked(&world).0, "undo call 3");
+}
+
+#[test]
 fn an_undo_without_a_step_says_why_the_last_change_has_none() {
     let mut world = World::auto();
     let output = "[exit code 0]\n[no undo: /srv/big is 120 MB: its content is not saved]";
@@ -241,7 +263,7 @@ fn an_undo_of_files_asks_only_if_its_caller_wants_it() {
     assert_eq!(world.session.activity(), Activity::Running, "a front end with a way back undoes at once");
     world.outcome(Outcome::failed("the disk is full"));
     for (arguments, command) in [
-        (json!({ "ask": true }), "undo the last file change"),
+        (json!({ "ask": true }), "undo the file edits of the last turn"),
         (json!({ "ask": true, "step": 1 }), "undo call 1"),
     ] {
         undo(&mut world, &arguments);

@@ -420,6 +420,13 @@ impl frontend::SessionHandle for ClusterHandle {
         }
     }
 
+    fn is_by_another_process(&self, event: Seq) -> bool {
+        match self.0.location() {
+            Location::Local(handle) => handle.is_by_another_process(event),
+            Location::Remote(_) | Location::Closed(_) => false,
+        }
+    }
+
     fn last_error(&self) -> Option<String> {
         match self.0.location() {
             Location::Local(handle) => {

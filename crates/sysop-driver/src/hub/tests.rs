@@ -196,3 +196,92 @@ fn unmergeable_deltas_are_bounded() {
     assert!(told <= PENDING_DELTA_BYTES_MAX + 100_000 + 2 * PENDING_OUTPUT_BYTES_MAX, "{told}");
     assert_eq!(updates.mailbox.state.lock().delta_bytes, 0);
 }
+
+#[test]
+fn a_line_stands_for_output_that_was_dropped() {
+    let store = busy(0, 0);
+    let id = SessionId::new("s");
+    let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, Seq(0), Seq(0));
+    for _ in 0..1000 {
+        store.hub.delta(&Delta::Output { call: CallId::new("a"), text: "x".repeat(10_000) });
+    }
+    let told = waiting_text(&mut updates);
+    assert!(told.starts_with("\n… [earlier output omitted] …\nxxx"), "{}", &told[..80]);
+    assert!(told.len() <= 2 * PENDING_OUTPUT_BYTES_MAX + 10_000);
+}
+
+fn output(call: &str, text: &str) -> Delta {
+    Delta::Output { call: CallId::new(call), text: text.to_owned() }
+}
+
+#[test]
+fn a_subscriber_that_joins_a_printing_call_is_told_that_output_is_missing() {
+    let store = busy(0, 0);
+    let subscribe =
+        || store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, SessionId::new("s"), Seq(0), Seq(0));
+    let mut before = subscribe();
+    store.hub.delta(&output("a", "1\n"));
+    let mut after = subscribe();
+    store.hub.delta(&output("a", "2\n"));
+    store.hub.delta(&output("b", "3\n"));
+    assert_eq!(waiting_text(&mut before), "1\n2\n3\n");
+    assert_eq!(waiting_text(&mut after), format!("{OMITTED_OUTPUT}2\n3\n"));
+    store.hub.delta(&output("a", "4\n"));
+    assert_eq!(waiting_text(&mut after), "4\n", "one line stands for one gap");
+    let outcome = sysop_core::outcome::Outcome::ok("");
+    let finished = Event::ToolFinished { call: CallId::new("a"), outcome };
+    store.hub.publish(&[Arc::new(Logged { seq: Seq(1), at: Timestamp(0), event: finished })]);
+    assert!(!store.hub.state.lock().printing.contains(&CallId::new("a")));
+}
+
+#[test]
+fn a_line_stands_for_output_that_did_not_fit() {
+    let store = busy(0, 0);
+    let id = SessionId::new("s");
+    let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, Seq(0), Seq(0));
+    let step = StepId { turn: TurnId(1), step: 1 };
+    let text = "x".repeat(PENDING_DELTA_BYTES_MAX);
+    store.hub.delta(&Delta::Text { step, text });
+    store.hub.delta(&output("a", "-----BEGIN PRIVATE KEY-----\n"));
+    taken(&mut updates);
+    store.hub.delta(&output("a", "MIIE\n"));
+    store.hub.delta(&output("a", "next\n"));
+    assert_eq!(waiting_text(&mut updates), format!("{OMITTED_OUTPUT}MIIE\nnext\n"));
+}
+
+#[test]
+fn a_line_stands_for_output_of_a_mailbox_that_overflowed() {
+    let store = busy(0, 0);
+    let id = SessionId::new("s");
+    let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, Seq(0), Seq(0));
+    store.hub.delta(&output("a", "1\n"));
+    for _ in 0..=MAILBOX_UPDATES_MAX {
+        store.grow();
+    }
+    store.hub.delta(&output("b", "2\n"));
+    store.hub.delta(&output("c", "3\n"));
+    taken(&mut updates);
+    store.hub.delta(&output("a", "4\n"));
+    store.hub.delta(&output("b", "5\n"));
+    store.hub.delta(&output("d", "6\n"));
+    assert_eq!(waiting_text(&mut updates), format!("{OMITTED_OUTPUT}4\n{OMITTED_OUTPUT}5\n6\n"));
+}
+
+#[test]
+fn a_line_stands_for_output_that_was_older_than_a_loaded_event() {
+    let mut state = MailboxState::default();
+    for (call, text) in [("a", "1\n"), ("b", "2\n")] {
+        state.push_delta(&output(call, text));
+    }
+    state.push(Update::Logged(event(1)));
+    state.push_delta(&output("b", "3\n"));
+    state.drop_oldest_updates(3);
+    state.push_delta(&output("a", "4\n"));
+    let text = |update: Update| {
+        let Update::Delta(Delta::Output { text, .. }) = update else { panic!("{update:?}") };
+        text
+    };
+    let left: Vec<String> = std::iter::from_fn(|| state.pop()).map(text).collect();
+    assert_eq!(left, [format!("{OMITTED_OUTPUT}3\n"), format!("{OMITTED_OUTPUT}4\n")]);
+    assert_eq!(state.delta_bytes, 0);
+}

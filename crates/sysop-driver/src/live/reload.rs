@@ -61,6 +61,7 @@ impl LiveSession {
         let settings = session.changes_back_to(&worker.session);
         worker.session = session;
         if worker.seq < seq {
+            self.inbox.lock().reloaded = worker.seq.next()..seq.next();
             self.hub.delta(&Delta::Notice { text: CONTINUED_ELSEWHERE.to_owned() });
         }
         self.publish_until(worker, seq).await?;
@@ -74,10 +75,18 @@ impl LiveSession {
         Ok(effects)
     }
 
+    /// Returns true if the last reload brought the event at this position.
+    pub(crate) fn is_by_another_process(&self, event: Seq) -> bool {
+        self.inbox.lock().reloaded.contains(&event)
+    }
+
     /// Claims the session once no other process works on it. Fails if a user cancels, or if the session ends here.
     async fn claim_when_free(&self, inputs: &Inputs) -> Result<(), StoreError> {
         let mut is_told = false;
-        let cancels = inputs.iter().any(|(input, _)| matches!(input, Input::Cancel));
+        let begins_turn = |input: &Input| matches!(input, Input::Prompt { .. } | Input::Direct { .. });
+        // A cancel before a prompt is for an earlier turn.
+        let last = inputs.iter().rfind(|(input, _)| begins_turn(input) || matches!(input, Input::Cancel));
+        let cancels = last.is_some_and(|(input, _)| matches!(input, Input::Cancel));
         loop {
             let error = match self.lease.claim().await {
                 Err(error @ StoreError::InUse { .. }) => error,

@@ -9,7 +9,7 @@ use sysop_core::event::{Decision, Event, Input, Logged};
 use sysop_core::hook::{HookAnswer, HookQuestion};
 use sysop_core::id::TurnId;
 use sysop_core::message::ToolCall;
-use sysop_core::policy::{CommandContext, Fence, Survey};
+use sysop_core::policy::{CommandContext, Fence, NO_ANSWER, Survey};
 use sysop_core::tool::ClientTools;
 
 use super::{LiveSession, SURVEY_TIME_MAX};
@@ -48,7 +48,7 @@ impl LiveSession {
                 }
                 () = live.survey_overdue() => {
                     let seconds = SURVEY_TIME_MAX.as_secs();
-                    Survey::without_facts(format!("the host did not answer within {seconds} s"))
+                    Survey::without_facts(format!("the host {NO_ANSWER} {seconds} s"))
                 }
             };
             live.deliver(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::world::{PANIC, World, spec};
 
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) fn create_lazy(world: &Arc<World>) -> (Driver, Handle, Updates) {
     let driver = Driver::new(world.ports());

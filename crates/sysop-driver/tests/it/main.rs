@@ -3,6 +3,7 @@
 
 mod driving;
 mod eviction;
+mod leaving;
 mod nodes;
 mod questions;
 mod reloading;

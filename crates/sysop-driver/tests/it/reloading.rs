@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sysop_core::event::{ConfigChange, Delta, Event, Input, Update};
+use sysop_core::id::Seq;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::Session;
+use sysop_core::tool::ClientTools;
 use sysop_driver::{Driver, Handle, Updates};
 
-use crate::driving::{create_lazy, ended, logged, next, until};
-use crate::world::{World, events};
+use crate::driving::{DEADLINE, create_lazy, ended, logged, next, until};
+use crate::world::{World, events, spec};
 
 fn notices(updates: &[Update]) -> Vec<&str> {
     let text = |update| match update {
@@ -57,6 +59,55 @@ async fn an_idle_session_that_another_process_continued_is_reloaded() {
 }
 
 #[tokio::test]
+async fn only_the_events_of_the_other_process_are_reported_as_such() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "same").await;
+    continue_elsewhere(&world, &handle, "same").await;
+    handle.send(Input::prompt("same")).expect("open");
+    let mut all = until(&mut updates, ended).await;
+    all.extend(until(&mut updates, ended).await);
+    let turns: Vec<bool> = logged(&all)
+        .iter()
+        .filter(|logged| matches!(logged.event, Event::TurnStarted { .. }))
+        .map(|logged| handle.is_by_another_process(logged.seq))
+        .collect();
+    assert_eq!(turns, [true, false]);
+}
+
+#[tokio::test]
+async fn a_front_end_gets_no_event_of_another_process_before_the_reload() {
+    let world = World::new(10);
+    let (_driver, first, mut updates) = create_lazy(&world);
+    prompt(&first, &mut updates, "first").await;
+    let handle = Driver::new(world.ports()).resume(first.id(), world.runtime()).await.expect("it is idle");
+    continue_elsewhere(&world, &first, "second").await;
+    let mut updates = handle.subscribe(Seq(0));
+    for seq in 1..=handle.last_seq().0 {
+        let update = next(&mut updates).await.expect("the session stays open");
+        assert_eq!(logged(&[update])[0].seq, Seq(seq));
+    }
+    handle.send(Input::prompt("third")).expect("open");
+    let update = next(&mut updates).await.expect("the session stays open");
+    assert_eq!(notices(&[update]), ["the session was continued in another process"]);
+}
+
+#[tokio::test]
+async fn tools_of_clients_of_another_process_are_not_offered_here() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is idle");
+    let mut theirs = other.subscribe(other.last_seq());
+    let tools = ClientTools { tools: spec().tools, root: "/home/me".to_owned() };
+    other.send(Input::Configure { change: ConfigChange::ClientTools(tools) }).expect("open");
+    prompt(&other, &mut theirs, "second").await;
+    prompt(&handle, &mut updates, "third").await;
+    let session = Session::replay(events(&world.disk.lock()[handle.id()])).expect("the log is valid");
+    assert_eq!(*session.client_tools(), ClientTools::default());
+}
+
+#[tokio::test]
 async fn a_setting_changed_after_another_process_has_continued_the_session_takes_effect() {
     let world = World::new(10);
     let (_driver, handle, mut updates) = create_lazy(&world);
@@ -85,10 +136,12 @@ async fn a_setting_that_another_process_has_changed_alike_leaves_no_claim() {
     until(&mut theirs, is_chat).await;
     handle.send(to_chat()).expect("open");
     until(&mut updates, is_chat).await; // published after the claim
-    for _ in 0..1_000 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(world.claims(), 0);
+    let released = async {
+        while world.claims() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, released).await.expect("the claim ends");
     prompt(&other, &mut theirs, "second").await;
     assert_eq!((handle.last_error(), other.last_error()), (None, None));
 }
@@ -122,4 +175,19 @@ async fn a_session_whose_waiting_prompt_is_canceled_is_closed() {
     assert_eq!(next(&mut updates).await, None);
     assert!(handle.last_error().expect("a reason").contains("running in another process (7)"));
     assert_eq!(world.disk.lock()[handle.id()].len(), before);
+}
+
+#[tokio::test]
+async fn a_cancel_before_a_prompt_does_not_cancel_the_wait_of_that_prompt() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    handle.send(Input::Cancel).expect("open");
+    handle.send(Input::prompt("second")).expect("open");
+    let update = next(&mut updates).await.expect("the session stays open");
+    assert_eq!(notices(&[update]), ["waiting: the session is running in another process (7)"]);
+    world.claimed_elsewhere.store(false, Ordering::SeqCst);
+    until(&mut updates, ended).await;
+    assert_eq!(handle.last_error(), None);
 }

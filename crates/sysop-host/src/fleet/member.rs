@@ -11,10 +11,11 @@ use sysop_core::host_names::fold_names;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::Survey;
+use sysop_core::policy::{NO_ANSWER, Survey};
 use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Time that a host has in addition to the call's own timeout, to connect, stop the command and reply.
@@ -22,6 +23,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(90);
 /// Maximum time of a survey. It is limited so that one host does not delay the others. Above the time that a survey waits
 /// for a connection, so that a silent host counts as unreachable, and below the session's limit on a survey.
 const SURVEY_TIME_MAX: Duration = Duration::from_millis(9_500);
+/// Maximum time that a call waits for the survey of a host that the last survey did not reach.
+const MISSED_SURVEY_TIME_MAX: Duration = Duration::from_secs(1);
 /// Time that a host has in addition to a probe's own limit.
 const PROBE_ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Maximum time for a host to stop a call.
@@ -34,6 +37,8 @@ pub(super) struct Member {
     pub(super) open_prompts: watch::Sender<usize>,
     /// Call whose latest survey did not reach the host, with the reason.
     not_surveyed: Mutex<Option<(CallId, String)>>,
+    /// Survey of a host that did not answer in time. It continues, so that a host that is back answers the next one.
+    late_survey: Mutex<Option<JoinHandle<Survey>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -44,11 +49,23 @@ enum CallStopReason {
 
 impl Member {
     pub(super) fn new(name: &str, host: Arc<dyn Host>) -> Self {
-        Self { name: name.into(), host, open_prompts: watch::Sender::new(0), not_surveyed: Mutex::default() }
+        Self {
+            name: name.into(),
+            host,
+            open_prompts: watch::Sender::new(0),
+            not_surveyed: Mutex::default(),
+            late_survey: Mutex::default(),
+        }
     }
 
-    /// Runs one call. Gives up if the host neither replies in time nor stops the call. A call whose survey did not reach
-    /// the host does not run: the decision on the call knows nothing about this host.
+    /// Returns the reason why the survey of a call did not reach the host. The call must not run there: the decision on
+    /// it knows nothing about this host.
+    pub(super) fn missed(&self, call: &CallId) -> Option<String> {
+        let missed = self.not_surveyed.lock();
+        missed.as_ref().filter(|(surveyed, _)| surveyed == call).map(|(_, why)| why.clone())
+    }
+
+    /// Runs one call. Gives up if the host neither replies in time nor stops the call.
     pub(super) async fn run(
         &self,
         call: ToolCall,
@@ -56,10 +73,6 @@ impl Member {
         sink: DeltaSink,
         cancel: &CancellationToken,
     ) -> Outcome {
-        if let Some((_, why)) = self.not_surveyed.lock().as_ref().filter(|(surveyed, _)| *surveyed == call.id)
-        {
-            return Outcome::unreachable(why.clone());
-        }
         let started = Instant::now();
         let guard_time = guard.map_or(0, |guard| u64::from(guard.seconds));
         let time_max = time_of(&call) + ANSWER_TIME + Duration::from_secs(guard_time);
@@ -88,14 +101,46 @@ impl Member {
         outcome
     }
 
-    /// Surveys a call. Returns a survey without facts if the host does not answer in time.
+    /// Surveys a call. Returns a survey without facts if the host does not answer in time. A host that the last survey did
+    /// not reach has less time, unless a late survey has reached it since then. It counts as still unreachable if it does
+    /// not answer.
     pub(super) async fn survey(&self, call: &ToolCall) -> Survey {
-        let survey = tokio::select! {
-            survey = self.host.survey(call) => survey,
-            () = self.overdue(SURVEY_TIME_MAX) => Survey::without_facts(no_answer(&[&self.name])),
+        let missed = self.not_surveyed.lock().clone();
+        let survey = match missed {
+            Some((_, why)) if !self.is_back().await => self.survey_again(call, why).await,
+            Some(_) | None => tokio::select! {
+                survey = self.host.survey(call) => survey,
+                () = self.overdue(SURVEY_TIME_MAX) => Survey::without_facts(no_answer(&[&self.name])),
+            },
         };
         *self.not_surveyed.lock() = survey.unreachable.clone().map(|why| (call.id.clone(), why));
         survey
+    }
+
+    /// Returns true if a survey that did not answer in time has reached the host in the end.
+    async fn is_back(&self) -> bool {
+        let ended = self.late_survey.lock().take_if(|late| late.is_finished());
+        match ended {
+            Some(late) => late.await.is_ok_and(|survey| survey.unreachable.is_none()),
+            None => false,
+        }
+    }
+
+    /// Surveys a call on a host that the last survey did not reach, for the reason `why`.
+    async fn survey_again(&self, call: &ToolCall, why: String) -> Survey {
+        let still_missed = Survey { unreachable: Some(why), ..Survey::default() };
+        if self.late_survey.lock().as_ref().is_some_and(|late| !late.is_finished()) {
+            return still_missed;
+        }
+        let (host, call) = (Arc::clone(&self.host), call.clone());
+        let mut surveying = tokio::spawn(async move { host.survey(&call).await });
+        tokio::select! {
+            biased;
+            survey = &mut surveying => return survey.unwrap_or(still_missed),
+            () = self.overdue(MISSED_SURVEY_TIME_MAX) => {}
+        }
+        *self.late_survey.lock() = Some(surveying);
+        still_missed
     }
 
     /// Runs the probe of a preview. Gives up if the host does not reply in time.
@@ -131,7 +176,7 @@ impl Member {
 /// Returns a clause that says that these hosts did not answer a survey in time.
 pub(super) fn no_answer(names: &[&str]) -> String {
     let seconds = SURVEY_TIME_MAX.as_secs_f64();
-    format!("{} did not answer within {seconds} s", fold_names(names))
+    format!("{} {NO_ANSWER} {seconds} s", fold_names(names))
 }
 
 /// Returns the timeout that the call sets, or the default of `bash`; at most the maximum of `bash`.

@@ -1,5 +1,6 @@
 //! Prompter for one host in a fleet: names the host in each question, and shows one question at a time.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -72,11 +73,32 @@ impl Prompter for HostPrompter {
     }
 
     fn notice(&self, text: &str) {
-        self.people.notice(&format!("{}: {text}", self.name));
+        self.people.notice(&with_host(&self.name, text));
     }
 }
 
 /// Returns true if `name` is one of the words in `text`.
 fn names(text: &str, name: &str) -> bool {
     text.split_whitespace().any(|word| word.trim_matches(['(', ')', ',', ':', '\'', '"']) == name)
+}
+
+/// Returns a notice with the name of its host, unless it ends with that: `saving files for undo on web1…`.
+fn with_host<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
+    let is_named = text.strip_suffix('…').is_some_and(|text| text.ends_with(&format!(" on {name}")));
+    if is_named { Cow::Borrowed(text) } else { Cow::Owned(format!("{name}: {text}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_host;
+
+    #[test]
+    fn a_notice_names_its_host_once() {
+        assert_eq!(with_host("web1", "saving files for undo on web1…"), "saving files for undo on web1…");
+        assert_eq!(
+            with_host("web1", "saving files for undo on db.web1…"),
+            "web1: saving files for undo on db.web1…"
+        );
+        assert_eq!(with_host("web1", "host key added"), "web1: host key added");
+    }
 }

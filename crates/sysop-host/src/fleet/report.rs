@@ -9,7 +9,7 @@ use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Reversibility, Statu
 use sysop_core::style::StyleRuns;
 use sysop_core::text::neutralize_line;
 use sysop_core::ui_text::counted;
-use sysop_core::undo::UndoRecord;
+use sysop_core::undo::{UndoRecord, split_undo_note};
 
 use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
@@ -67,10 +67,9 @@ pub(super) async fn canary_failure(
     if groups(told, artifacts).await.len() == 1 {
         return None;
     }
-    let why = format!(
-        "not run: {} in the canary group gave different results",
-        names(told.iter(), NAMES_BYTES_MAX)
-    );
+    let canaries = names(told.iter(), NAMES_BYTES_MAX);
+    let canaries = if told.len() == 2 { canaries.replace(", ", " and ") } else { canaries };
+    let why = format!("not run: the canary hosts {canaries} gave different results");
     Some((Status::Rejected, why))
 }
 
@@ -184,11 +183,18 @@ fn end(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns the output without its last line if that line only repeats the exit code, which the heading tells.
-fn without_exit_code(outcome: &Outcome) -> &str {
+/// Returns the output, and the lines at its end that say why there is no undo, without the line between them if it only
+/// repeats the exit code, which the heading tells.
+fn without_exit_code(outcome: &Outcome) -> (&str, &str) {
+    let mut text = outcome.output.as_str();
+    while let Some((before, _)) = split_undo_note(text) {
+        text = before;
+    }
+    let notes = outcome.output[text.len()..].trim_start_matches('\n');
     let line = outcome.exit_code.map(|code| format!("[exit code {code}]"));
-    let before = line.and_then(|line| outcome.output.strip_suffix(&line));
-    before.filter(|before| before.is_empty() || before.ends_with('\n')).unwrap_or(&outcome.output)
+    let before = line.and_then(|line| text.strip_suffix(&line));
+    let before = before.filter(|before| before.is_empty() || before.ends_with('\n'));
+    before.map_or((&outcome.output, ""), |before| (before, notes))
 }
 
 /// Groups the hosts by result. Smaller groups come first; among groups of the same size, those with the worst result
@@ -340,7 +346,8 @@ impl<'a> ReportWriter<'a> {
         let mut styles = StyleRuns::default();
         let mut changes = outcome.styles.changes().peekable();
         let mut from = 0;
-        for line in without_exit_code(outcome).split_inclusive('\n') {
+        let (text, notes) = without_exit_code(outcome);
+        for line in text.split_inclusive('\n').chain(notes.split_inclusive('\n')) {
             // A host's output must not imitate the heading of another host.
             if line.starts_with("== ") {
                 body.push(' ');

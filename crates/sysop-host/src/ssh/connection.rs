@@ -17,6 +17,7 @@ use super::control_folder::ControlFolder;
 use super::error::{SshError, last_line};
 use super::master::{LoginPrompts, Master, program};
 use super::mux::is_alive;
+use super::recent_miss::RecentMiss;
 use super::running_script::{MachineInfo, ScriptOutput, run_script};
 use super::script::RemoteScript;
 use super::settings::{SshSettings, literal};
@@ -44,6 +45,7 @@ pub(super) struct ConnectionInner {
     folder: OnceLock<ControlFolder>,
     /// The master. It is locked while a master is being started, so that there is only one.
     master: Mutex<Option<Arc<Master>>>,
+    missed: RecentMiss,
     sessions: Arc<Semaphore>,
     spare: Arc<Semaphore>,
     facts: Lock<Option<Arc<MachineInfo>>>,
@@ -63,6 +65,7 @@ impl SshConnection {
             settings,
             folder: OnceLock::new(),
             master: Mutex::default(),
+            missed: RecentMiss::default(),
             sessions: Arc::new(Semaphore::new(SESSIONS_MAX)),
             spare: Arc::new(Semaphore::new(SPARE_SESSIONS)),
             facts: Lock::default(),
@@ -209,8 +212,8 @@ impl ConnectionInner {
         }
     }
 
-    /// Like `connect`, but waits at most for the settings' `survey_timeout`. The attempt continues after that, so that a
-    /// slow host is connected when it is needed next.
+    /// Like `connect`, but waits at most for the settings' `survey_timeout`, or less shortly after an attempt that did not
+    /// reach the host. The attempt continues after that, so that a slow host is connected when it is needed next.
     pub(super) async fn connect_for_survey(self: &Arc<Self>) -> Result<(), SshError> {
         if self.settings.container().is_some() {
             return Ok(());
@@ -224,10 +227,8 @@ impl ConnectionInner {
             attempt.await.unwrap_or_else(|error| Err(SshError::here(self.name(), error)))
         };
         let (_, prompts) = self.login_settings()?;
-        match prompts.wait(self.settings.survey_timeout, connecting).await {
-            Some(connected) => connected,
-            None => Err(SshError::Timeout(self.name().to_owned())),
-        }
+        let connected = prompts.wait(self.missed.wait_max(self.settings.survey_timeout), connecting).await;
+        self.missed.note(connected, self.name())
     }
 
     /// Derives the error from the output of a separate session's program.

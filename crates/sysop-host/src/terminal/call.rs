@@ -298,7 +298,7 @@ impl TerminalCall<'_> {
         let screen = self.live.state().shared_text();
         CallError::Refused(format!(
             "nothing ran: a program is still running in the terminal. Answer it or end it with send_keys (for example \
-             Ctrl+C or q), then run the command. Current screen:\n{screen}"
+             Ctrl+C, q, or `exit` for a shell), then run the command. Current screen:\n{screen}"
         ))
     }
 

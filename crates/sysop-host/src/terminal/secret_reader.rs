@@ -51,7 +51,7 @@ impl SharedTerminal {
         };
         let name = match found {
             Some(found) if !found.program.is_empty() => {
-                let shell = if found.is_shell { ", the shell of this terminal," } else { "" };
+                let shell = if found.is_shell { " (the shell of this terminal)" } else { "" };
                 format!("{}{shell} on {host}", neutralize_line(&found.program))
             }
             Some(_) | None => format!("a program on {host}"),
@@ -71,14 +71,14 @@ fn local_reader(live: &LiveShell, command: Option<&str>) -> SecretReader {
         };
     };
     let is_shell = live.pid().is_some_and(|shell| shell.as_raw_nonzero().get() == reader.pid);
-    let role = if is_shell { ", the shell of this terminal," } else { "" };
+    let role = if is_shell { "(the shell of this terminal)" } else { "on this machine" };
     let mut details = vec![described(reader)];
     let others = other_names(&processes, reader);
     if !others.is_empty() {
         details.push(format!("These programs can also read your input: {}.", others.join(", ")));
     }
     details.extend(started_by(command, reader.is_setuid_root && others.is_empty()));
-    SecretReader { name: format!("{}{role} on this machine", neutralize_line(&reader.name)), details }
+    SecretReader { name: format!("{} {role}", neutralize_line(&reader.name)), details }
 }
 
 /// Describes the program and its command line in one sentence.

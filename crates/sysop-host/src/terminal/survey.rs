@@ -42,6 +42,8 @@ pub(crate) struct TerminalPlace {
     pub(crate) is_new: bool,
     /// The program or prompt that would read keys typed now.
     pub(crate) focus: TerminalFocus,
+    /// True if a program runs, so that no command would run now.
+    pub(crate) is_busy: bool,
 }
 
 impl TerminalPlace {
@@ -89,6 +91,7 @@ impl SharedTerminal {
                 (None, _) => Dialect::Sh,
                 (Some(_), dialect) => dialect,
             };
+            place.is_busy = place.dialect == Dialect::Unknown && !live.state().ready;
         } else {
             place.focus = self.focus(live).await;
         }

@@ -288,7 +288,7 @@ async fn a_remote_terminal_reports_whether_echo_is_off() {
     let asked = rig.people.0.lock().clone();
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert_eq!(asked[0].kind, QuestionKind::Secret);
-    assert_eq!(asked[0].from, "bash, the shell of this terminal, on web1");
+    assert_eq!(asked[0].from, "bash (the shell of this terminal) on web1");
     assert!(asked[0].details[0].starts_with("Started by the model: `stty -echo;"), "{asked:?}");
 }
 

@@ -15,13 +15,14 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sysop_core::catalog::{self, Profile};
+use sysop_core::event::TypedInput;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{CommandContext, Dialect, Survey, UndoOffer};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
-use sysop_driver::prompter::Prompter;
+use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 use sysop_host::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
 use tokio::time::{Instant, sleep};
 
@@ -36,9 +37,11 @@ struct Fake {
     people: Arc<Mutex<Option<Arc<dyn Prompter>>>>,
     undo: UndoOffer,
     /// Reason why the survey does not reach the host.
-    unreachable: Option<String>,
+    unreachable: Arc<Mutex<Option<String>>>,
     /// True if the host never answers a survey.
     is_silent: bool,
+    /// Time that a survey takes.
+    survey_time: Arc<Mutex<Duration>>,
 }
 
 #[async_trait]
@@ -51,7 +54,9 @@ impl Host for Fake {
         if self.is_silent {
             return std::future::pending().await;
         }
-        let unreachable = self.unreachable.clone();
+        let time = *self.survey_time.lock();
+        sleep(time).await; // on a paused clock, without a real wait
+        let unreachable = self.unreachable.lock().clone().filter(|_| !time.is_zero());
         Survey { undo: self.undo.clone(), unreachable, ..Survey::elsewhere(CommandContext::bash()) }
     }
 
@@ -73,8 +78,28 @@ where
         act: Box::new(move |call, sink, cancel| Box::pin(act(call, sink, cancel))),
         people: Arc::default(),
         undo: UndoOffer::NotNeeded,
-        unreachable: None,
+        unreachable: Arc::default(),
         is_silent: false,
+        survey_time: Arc::default(),
+    }
+}
+
+/// Records the notices.
+#[derive(Clone, Default)]
+struct Notices(Arc<Mutex<Vec<String>>>);
+
+#[async_trait]
+impl Prompter for Notices {
+    async fn ask(&self, _: PromptRequest) -> PromptReply {
+        PromptReply::Refused
+    }
+
+    fn typed(&self, _: &str, _: TypedInput) {}
+
+    fn control(&self, _: Option<&str>) {}
+
+    fn notice(&self, text: &str) {
+        self.0.lock().push(text.to_owned());
     }
 }
 
@@ -389,9 +414,23 @@ async fn live_output_is_whole_lines_prefixed_with_the_host_and_counts_the_ended_
 }
 
 #[tokio::test]
+async fn an_output_that_ends_with_undo_notes_does_not_repeat_the_exit_code() {
+    let touched = |note: &str| ends(exited(0, &format!("[exit code 0]{note}")));
+    let text =
+        |note| async move { bash(&fleet([("web1", touched(note)), ("web2", touched(note))])).await.output };
+    assert_eq!(text("").await, "== web1, web2 (2 hosts of 2): exit code 0 ==");
+    let heading = "== web1, web2 (2 hosts of 2): exit code 0 ==\n[no undo: the disk is full]";
+    assert_eq!(text("\n[no undo: the disk is full]").await, heading);
+}
+
+#[tokio::test]
 async fn a_host_that_the_survey_did_not_reach_does_not_run_the_call() {
     let silent = fake(|_, _, _| std::future::ready(exited(0, "it ran")));
-    let silent = Fake { unreachable: Some("db1 did not respond in time".to_owned()), ..silent };
+    let silent = Fake {
+        unreachable: Arc::new(Mutex::new(Some("db1 did not respond in time".to_owned()))),
+        survey_time: Arc::new(Mutex::new(Duration::from_millis(1))),
+        ..silent
+    };
     let fleet = fleet([("web1", ends(exited(0, "up"))), ("db1", silent)]);
     let uptime = call("bash", json!({ "command": "uptime" }));
     assert_eq!(fleet.survey(&uptime).await.unreachable, None, "one host was reached");
@@ -416,6 +455,58 @@ async fn live_lines_tell_the_time_on_hosts_on_which_the_call_ran() {
     fleet.run(call("bash", json!({ "command": "x" })), display.sink(), CancellationToken::new()).await;
     let expected = "[1/2 hosts] web1: ok, exit code 0, 11.4 s\n[2/2 hosts] web2: not run\n";
     assert_eq!(display.text(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_was_not_reached_delays_the_next_calls_by_a_second_until_it_is_back() {
+    let time = Arc::new(Mutex::new(Duration::from_secs(8)));
+    let dead = Fake {
+        unreachable: Arc::new(Mutex::new(Some("no connection to dead".to_owned()))),
+        survey_time: Arc::clone(&time),
+        ..ends(exited(0, "it ran"))
+    };
+    let fleet = fleet([("web1", ends(exited(0, "up"))), ("dead", dead)]);
+    let told = Notices::default();
+    fleet.set_prompter(Arc::new(told.clone()));
+    let mut waits = Vec::new();
+    let mut reached = Vec::new();
+    for number in 0..4 {
+        if number == 3 {
+            *time.lock() = Duration::ZERO;
+            sleep(Duration::from_secs(10)).await; // on the paused clock; the survey in the background has ended
+        }
+        let start = Instant::now();
+        let call =
+            ToolCall { id: CallId::new(format!("c{number}")), ..call("bash", json!({ "command": "x" })) };
+        assert_eq!(fleet.survey(&call).await.unreachable, None);
+        waits.push(start.elapsed().as_secs());
+        reached.push(run(&fleet, call).await.output.contains("it ran"));
+    }
+    assert_eq!((waits, reached), (vec![8, 1, 0, 0], vec![false, false, false, true]));
+    assert_eq!(*told.0.lock(), ["checking the command on 2 hosts: waiting for dead…"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_host_runs_calls_again_after_a_late_survey_reached_it() {
+    let unreachable = Arc::new(Mutex::new(Some("no connection to slow".to_owned())));
+    let slow = Fake {
+        unreachable: Arc::clone(&unreachable),
+        survey_time: Arc::new(Mutex::new(Duration::from_secs(2))),
+        ..ends(exited(0, "it ran"))
+    };
+    let fleet = fleet([("web1", ends(exited(0, "up"))), ("slow", slow)]);
+    let mut calls = Vec::new();
+    for number in 0..3 {
+        let start = Instant::now();
+        let call =
+            ToolCall { id: CallId::new(format!("c{number}")), ..call("bash", json!({ "command": "x" })) };
+        fleet.survey(&call).await;
+        let wait = start.elapsed().as_secs();
+        calls.push((wait, run(&fleet, call).await.output.contains("it ran")));
+        *unreachable.lock() = None;
+        sleep(Duration::from_secs(10)).await; // on the paused clock; the survey in the background has ended
+    }
+    assert_eq!(calls, [(2, false), (1, false), (2, true)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -379,7 +379,9 @@ async fn a_probe_counts_and_removes_nothing(factory: &dyn Factory) {
     assert_eq!(shown("rm -rf build").await, ["removes 3 files, 1 directory, 12 bytes in build"]);
     assert_eq!(
         shown("rm build/* nope").await,
-        ["removes 3 files, 12 bytes: build/-rf, build/one, build/two?lines; fails for nope: does not exist"]
+        [
+            "removes 3 files, 12 bytes: build/-rf, build/one, build/two\\nlines; fails for nope: does not exist"
+        ]
     );
     assert_eq!(
         shown("echo new > build/one").await,
@@ -492,6 +494,22 @@ fn hosts_are_grouped_by_result() {
 }
 
 #[test]
+fn a_host_whose_probe_failed_has_one_line_after_the_others() {
+    let plan = plan("rm -r build && chmod 600 build").unwrap();
+    let unreachable = |host: &str| ProbeResult {
+        host: host.to_owned(),
+        output: Err(format!("{host}: connection refused (port 1); check the port")),
+    };
+    let found = b"section\x000\0count\x0012 0 0 0 0 0\0end\x001\0".to_vec();
+    let probed = ProbeResult { host: "web1".to_owned(), output: Ok(found) };
+    let lines = preview::lines(&plan, &[unreachable("dead"), unreachable("gone"), probed]);
+    assert!(lines[0].starts_with("web1: removes 12 files"), "{lines:?}");
+    assert_eq!(lines[1], "2 hosts (dead, gone): effect unknown (connection refused (port 1))");
+    let lines = preview::lines(&plan, &[unreachable("dead"), unreachable("gone")]);
+    assert_eq!(lines, ["2 hosts: effect unknown (connection refused (port 1))"]);
+}
+
+#[test]
 fn text_of_a_host_stays_on_its_line_and_is_bounded() {
     let plan = plan("rm -r build").unwrap();
     let name = "x\u{1b}[2J\nremoves nothing\u{202e}".repeat(20);
@@ -578,9 +596,9 @@ fn a_long_line_still_counts_what_it_leaves_out() {
     let hosts = ["web1", "web2", "web3", "web4", "web5"];
     let groups = hosts.map(|host| result(host, &format!("{host} {why}")));
     let shown = preview::lines(&plan, &groups);
-    assert!(shown[0].starts_with("web1: ") && shown[0].ends_with("…; and 4 more effects"), "{shown:?}");
+    assert!(shown[0].starts_with("web1: effect unknown (web1 yyy") && shown[0].ends_with("…)"), "{shown:?}");
     assert!(shown[1].starts_with("web2: ") && shown[1].contains("; web3: "), "{shown:?}");
-    let end = "…; and 4 more effects; 2 other results; and 3 more commands not previewed";
+    let end = "…; 2 other results; and 3 more commands not previewed";
     assert!(shown[1].ends_with(end), "{shown:?}");
     assert!(shown.iter().all(|line| line.chars().count() <= 201), "{shown:?}");
 }

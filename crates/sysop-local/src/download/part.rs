@@ -132,6 +132,19 @@ impl PartFile {
     }
 }
 
+/// A part without bytes, left by a server that could not be reached, is removed while it is still locked.
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if !self.renamed && self.length == 0 && is_at(&self.file, &self.part) && is_empty(&self.file) {
+            self.discard();
+        }
+    }
+}
+
+fn is_empty(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.len() == 0)
+}
+
 /// Returns true if the open file is the one at `path`.
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -196,6 +209,17 @@ mod tests {
         assert!(matches!(PartFile::lock(&target), Err(DownloadError::Busy)));
         drop(first);
         assert!(PartFile::lock(&target).is_ok());
+    }
+
+    #[test]
+    fn only_an_empty_part_is_removed_when_a_download_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("model.gguf");
+        drop(PartFile::lock(&target).unwrap());
+        assert!(!part_path(&target).exists());
+        PartFile::lock(&target).unwrap().write(b"bytes").unwrap();
+        drop(PartFile::lock(&target).unwrap()); // its bytes were not read yet
+        assert_eq!(fs::read(part_path(&target)).unwrap(), b"bytes");
     }
 
     #[test]

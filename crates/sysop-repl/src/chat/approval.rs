@@ -122,7 +122,7 @@ pub(crate) struct ApprovalPrompt {
 pub(crate) enum TextUse {
     /// The model that proposed the call gets it.
     Feedback,
-    /// No model waits for an answer: the text goes to the input, from which the user can send it.
+    /// No model waits for an answer: the text is recorded and goes to the input, from which the user can send it.
     Draft,
     /// It is only recorded.
     Record,
@@ -176,7 +176,10 @@ impl ApprovalPrompt {
             rule: None,
             no_rule: words::no_rule_reason(plan, transcript),
             late_effect: LateEffect::default(),
-            text_use: if plan.origin == Origin::Model { TextUse::Feedback } else { TextUse::Record },
+            text_use: match plan.origin {
+                Origin::Model | Origin::McpClient => TextUse::Feedback,
+                Origin::User | Origin::Routine | Origin::Plan => TextUse::Record,
+            },
         }
     }
 
@@ -343,7 +346,7 @@ fn handle_input(
             say(console, &keys, StyleRole::Dim)?;
             let (_, label) = question.text_use.words();
             let reason = console.edit(&format!("{label} (optional)"), "")?;
-            return Ok(reason.map(|reason| ApprovalOutcome::Reject(with_first_letter(reason.trim()))).into());
+            return Ok(reason.map(|reason| ApprovalOutcome::Reject(reason.trim().to_owned())).into());
         }
         'e' | 'E' => return edit_command(console, question),
         '?' => help(console, pager, question)?,
@@ -351,13 +354,6 @@ fn handle_input(
         _ => return Ok(QuestionStep::Nothing),
     }
     Ok(QuestionStep::Ask)
-}
-
-/// Returns a text with the `n` of its first word, if a slow typist pressed it as the key that rejects: `o, use trash`.
-fn with_first_letter(text: &str) -> String {
-    let word = text.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    let is_rest = ["o", "ot", "ope", "othing"].contains(&word);
-    if is_rest { format!("n{text}") } else { text.to_owned() }
 }
 
 /// Lets the user continue a text that they began to type at the question. It rejects the call, unless it is an answer.
@@ -644,7 +640,7 @@ fn help(console: &mut impl ApprovalIo, pager: &Pager<'_>, question: &ApprovalPro
         match &question.rule {
             Some(_) => "A  Always allow this exact command (shows the rule)".to_owned(),
             None => {
-                let why = question.no_rule.strip_prefix("cannot write a rule: ").unwrap_or(question.no_rule);
+                let why = question.no_rule.strip_prefix("no rule possible: ").unwrap_or(question.no_rule);
                 format!("A  Not available: {why}")
             }
         },

@@ -3,6 +3,7 @@
 mod calls;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -126,6 +127,10 @@ struct State {
     busy: bool,
     /// True once another process has changed the session.
     is_taken: bool,
+    /// Input that another process has handled. The next prompt or call finds its events.
+    input_elsewhere: Option<Input>,
+    /// Positions of the events by another process.
+    reloaded: Range<Seq>,
     /// Prompts queued behind the current turn.
     waiting: VecDeque<String>,
     /// Name of the user whose call runs next; `None` for the local user.
@@ -135,6 +140,8 @@ struct State {
     refused: Vec<QuestionId>,
     /// Answers given to programs, in order.
     answers: Vec<String>,
+    /// True once a call has been asked about again.
+    has_asked_again: bool,
 }
 
 impl FakeSession {
@@ -212,6 +219,11 @@ impl FakeSession {
         state.answered_elsewhere();
     }
 
+    /// Continues the session as another process would. The session is reloaded at the next prompt or call.
+    pub(crate) fn continue_elsewhere(&self, input: Input) {
+        self.state.lock().input_elsewhere = Some(input);
+    }
+
     /// Sends an input as if from another front end.
     pub(crate) fn send_as_other(&self, input: Input) {
         self.state.lock().input(input);
@@ -254,6 +266,10 @@ impl SessionHandle for FakeSession {
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         self.terminal.clone().map(|terminal| terminal as Arc<dyn Terminal>)
+    }
+
+    fn is_by_another_process(&self, event: Seq) -> bool {
+        self.state.lock().reloaded.contains(&event)
     }
 
     fn last_error(&self) -> Option<String> {
@@ -318,7 +334,18 @@ impl State {
         StepId { turn: TurnId(self.turn), step: self.step }
     }
 
+    fn reload(&mut self, by_other: Input) {
+        self.delta(Delta::Notice { text: "the session was continued in another process".to_owned() });
+        let first = self.seq().next();
+        self.input(by_other);
+        self.reloaded = first..self.seq().next();
+    }
+
     fn input(&mut self, input: Input) {
+        let begins_turn = matches!(input, Input::Prompt { .. } | Input::Direct { .. });
+        if let Some(by_other) = self.input_elsewhere.take_if(|_| begins_turn) {
+            self.reload(by_other);
+        }
         match input {
             Input::Prompt { text, .. } if self.busy && self.paused.is_none() => {
                 self.publish(Event::PromptQueued { text: text.clone(), images: Vec::new(), by: None });
@@ -613,6 +640,7 @@ impl State {
         let Some(mut call) = self.open.take_if(|call| call.id == *id) else { return };
         self.publish(Event::Decided { call: id.clone(), decision: decision.clone(), by });
         match decision {
+            Decision::Allow { .. } if self.asks_again(&call) => {}
             Decision::Allow { command } | Decision::AllowSession { command } => {
                 if let (Some(command), Arguments::Object(map)) = (command, &mut call.arguments) {
                     map.insert("command".into(), command.into());

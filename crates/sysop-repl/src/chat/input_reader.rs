@@ -84,7 +84,7 @@ pub(crate) enum UserInput {
     /// The user left the session's terminal, or was called away to answer a question.
     LeftTerminal,
     /// The terminal is gone, for this reason.
-    Failed(String),
+    Failed(io::Error),
     /// All of the text typed so far during a turn. The request is still open.
     Typing(String),
     /// A message for the user. The request is still open.
@@ -147,7 +147,7 @@ impl InputReader {
                         match TtyApprovalIo::new(color).and_then(|mut it| ask(&mut it, &question, &withdrawn))
                         {
                             Ok(answer) => UserInput::Approval(answer),
-                            Err(error) => UserInput::Failed(error.to_string()),
+                            Err(error) => UserInput::Failed(error),
                         }
                     }
                     ReadRequest::ProgramPrompt(sheet) => {
@@ -182,13 +182,13 @@ impl InputReader {
                     ReadRequest::Line { .. } => match read_echoed_line(&mut lines) {
                         Ok(Some(line)) => UserInput::Line(line),
                         Ok(None) => UserInput::End,
-                        Err(error) => UserInput::Failed(error.to_string()),
+                        Err(error) => UserInput::Failed(error),
                     },
                     ReadRequest::Approval(question) => {
                         match ask_by_lines(&mut lines, &question, &withdrawn) {
                             Ok(Some(answer)) => UserInput::Approval(answer),
                             Ok(None) => UserInput::NoAnswer,
-                            Err(error) => UserInput::Failed(error.to_string()),
+                            Err(error) => UserInput::Failed(error),
                         }
                     }
                     // A terminal in line mode returns one line per read, so the buffer is empty here.
@@ -279,7 +279,7 @@ fn prompt_input(reply: io::Result<PromptOutcome>) -> UserInput {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             UserInput::ProgramPrompt(PromptOutcome::Refused)
         }
-        Err(error) => UserInput::Failed(error.to_string()),
+        Err(error) => UserInput::Failed(error),
     }
 }
 
@@ -306,7 +306,7 @@ fn forward_keys(terminal: &dyn prompter::Terminal, withdrawn: &AtomicBool) -> Us
     };
     match pass_on() {
         Ok(()) => UserInput::LeftTerminal,
-        Err(error) => UserInput::Failed(error.to_string()),
+        Err(error) => UserInput::Failed(error),
     }
 }
 
@@ -366,7 +366,7 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String, drawn: &
             leave_line(editor, UserInput::Pause(draft))
         }
         Ok(_) => UserInput::Withdrawn(String::new()),
-        Err(error) => UserInput::Failed(error.to_string()),
+        Err(error) => UserInput::Failed(error),
     }
 }
 
@@ -375,7 +375,7 @@ fn leave_line(editor: &mut Reedline, said: UserInput) -> UserInput {
     editor.run_edit_commands(&[EditCommand::Clear]);
     match say("\r\u{1b}[J") {
         Ok(()) => said,
-        Err(error) => UserInput::Failed(error.to_string()),
+        Err(error) => UserInput::Failed(error),
     }
 }
 
@@ -407,7 +407,7 @@ fn read_ahead(
         }
         Ok(TypedAhead::End) => UserInput::End,
         Ok(TypedAhead::Withdrawn(text)) => UserInput::Withdrawn(text),
-        Err(error) => UserInput::Failed(error.to_string()),
+        Err(error) => UserInput::Failed(error),
     }
 }
 

@@ -14,7 +14,7 @@ use sysop_term::cells::{expand_tabs, wrap, wrap_exact};
 use sysop_term::{Span, StyleRole, TextRow};
 
 use crate::render::panel::Panel;
-use crate::render::{THEME, row};
+use crate::render::{THEME, row, wrap as wrap_row};
 
 /// Maximum number of rows to show from the start of an output.
 pub(super) const OUTPUT_HEAD_ROWS: usize = 60;
@@ -75,10 +75,11 @@ impl LiveOutput {
         rows
     }
 
-    /// Returns the rows of a message on the frame. Returns `None` if the panel is closed or the message is too long.
+    /// Returns the rows of a message on the frame, whose lines are wrapped at words. Returns `None` if the panel is
+    /// closed or the message is too long.
     pub(super) fn message(&self, lines: &[TextRow]) -> Option<Vec<TextRow>> {
         let inner = self.panel.inner();
-        let rows: Vec<TextRow> = lines.iter().flat_map(|line| wrap_exact(&line.spans, inner)).collect();
+        let rows: Vec<TextRow> = lines.iter().flat_map(|line| wrap_row(line, inner, 2)).collect();
         let fits = self.open && rows.len() <= MESSAGE_ROWS_MAX;
         fits.then(|| rows.into_iter().map(|row| self.panel.message(row)).collect())
     }
@@ -211,6 +212,11 @@ mod tests {
         assert_eq!(message[0].width(), 79);
         assert_eq!(text(&output.push("two\n")), ["│ two"], "the panel is still open");
         assert_eq!(output.message(&[line("a"), line("b"), line("c"), line("d")]), None);
+        let long = format!("{} sleep 9", "x".repeat(73));
+        let rows = output.message(&[line(&long)]).expect("it is short");
+        let rows: Vec<String> =
+            rows.iter().map(|row| row.text().trim_end_matches([' ', '┤']).to_owned()).collect();
+        assert_eq!(rows, [format!("├ {}", "x".repeat(73)), "├   sleep 9".to_owned()], "no word is broken");
         output.close();
         assert_eq!(output.message(&[line("a")]), None);
     }

@@ -2,6 +2,8 @@
 
 mod calls;
 mod moving_row;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -29,7 +31,9 @@ use super::status_row::TurnFacts;
 use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
-use crate::render::{THEME, row, safe, truncate, words, wrap};
+use crate::render::{THEME, row, safe, span, truncate, words, wrap};
+
+const ANSWER_TITLE: &str = "AGENT RESPONSE";
 
 #[derive(Default)]
 pub(crate) struct PanelView {
@@ -65,6 +69,8 @@ pub(crate) struct PanelView {
     wait_clock: WaitClock,
     /// True after a pause that a user requested has begun.
     is_paused: bool,
+    /// True if such a pause has begun with a reply that may end the turn, and has not been announced.
+    is_pause_due: bool,
     /// Directory with full outputs, if it is on this machine.
     artifacts: Option<String>,
 }
@@ -72,6 +78,10 @@ pub(crate) struct PanelView {
 struct StreamingAnswer {
     step: StepId,
     streamed: String,
+    /// True if the panel has a top, but no bottom yet.
+    is_open: bool,
+    /// True if the panel has a row since its top.
+    has_row: bool,
     /// Its rows have the width that the terminal had at first.
     markdown: MarkdownStream,
 }
@@ -90,6 +100,7 @@ impl ReplView for PanelView {
     }
 
     fn tick(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        self.settle(transcript, screen)?;
         self.frame = (self.frame + 1) % FRAMES.len();
         let content = self.moving_row(transcript, screen.render_options().width);
         screen.last_row(content)
@@ -101,6 +112,11 @@ impl ReplView for PanelView {
 
     fn own_call(&mut self, call: OwnCall) {
         self.own_calls.push(call);
+    }
+
+    fn settle(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        let is_due = std::mem::take(&mut self.is_pause_due) && is_paused_by_request(transcript);
+        if is_due { self.announce_pause(transcript, screen) } else { Ok(()) }
     }
 
     fn question(
@@ -122,7 +138,7 @@ impl ReplView for PanelView {
     }
 
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
-        self.close_answer(screen)?;
+        self.suspend_answer(screen)?;
         let lines: Vec<TextRow> = text.lines().map(|line| row(line, role)).collect();
         if let Some(rows) = self.output.as_ref().and_then(|output| output.message(&lines)) {
             return screen.rows(&rows);
@@ -141,7 +157,7 @@ impl ReplView for PanelView {
         transcript: &Transcript,
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
-        self.close_answer(screen)?;
+        self.suspend_answer(screen)?;
         self.close_output(screen)?;
         if let Some(plan) = transcript.plan(&output.call).filter(|plan| FileEdit::of(&plan.call).is_some()) {
             let panel = Panel::new(screen.render_options());
@@ -197,7 +213,10 @@ impl ReplView for PanelView {
                         screen.rows(&self.end_rows(outcome, columns))?;
                     }
                 }
-                ItemBody::Notice(notice) => screen.rows(&notice_rows(&notice.text, screen))?,
+                ItemBody::Notice(notice) => {
+                    let columns = screen.render_options().width.saturating_sub(1);
+                    screen.rows(&wrap_all(&notice_lines(&notice.text), columns))?;
+                }
                 ItemBody::End(end) => {
                     if let Some(text) = words::end_summary(end, transcript) {
                         screen.rows(&[row(&text, StyleRole::Warn)])?;
@@ -237,7 +256,7 @@ impl PanelView {
                 }
             }
             // The output of a background job is shown on request.
-            Delta::Output { call, .. } if !is_running(call, transcript) => {}
+            Delta::Output { call, .. } if !words::is_running(call, transcript) => {}
             Delta::Output { call, text } => {
                 let rows = self.output_of(call, transcript, screen)?.push(text);
                 screen.rows(&rows)?;
@@ -254,12 +273,12 @@ impl PanelView {
             Delta::Notice { text }
                 if transcript.host_work().is_some_and(|work| text.strip_suffix('…') == Some(work)) => {}
             Delta::Notice { text } => {
-                self.close_answer(screen)?;
+                self.suspend_answer(screen)?;
                 self.notice(text, screen)?;
             }
             Delta::Control { holder } => {
                 if words::is_new_holder(holder.as_deref(), &mut self.has_terminal, super::BY) {
-                    self.close_answer(screen)?;
+                    self.suspend_answer(screen)?;
                     self.notice(&words::control(holder.as_deref()), screen)?;
                 }
             }
@@ -320,9 +339,9 @@ impl PanelView {
                 self.notice_of(logged, transcript, screen)?;
             }
             // Told once the pause begins.
-            Event::Paused { reason: PauseReason::Asked, .. } => self.close_answer(screen)?,
+            Event::Paused { reason: PauseReason::Asked, .. } => {}
             Event::Paused { reason, detail, .. } => {
-                self.close_answer(screen)?;
+                self.suspend_answer(screen)?;
                 self.paused(*reason, detail.as_deref(), transcript, screen)?;
             }
             Event::ModelFailed { .. } => self.close_answer(screen)?,
@@ -330,11 +349,11 @@ impl PanelView {
             Event::TerminalInput { by, typed: TypedInput::Secret { .. } | TypedInput::Answer { .. } }
                 if by == super::BY && self.output.is_some() => {}
             Event::TerminalInput { by, typed } => {
-                self.close_answer(screen)?;
-                let columns = screen.render_options().width.saturating_sub(1);
+                self.suspend_answer(screen)?;
+                let columns = Panel::new(screen.render_options()).inner();
                 let text = format!("· {}", words::typed(transcript.subject(by), typed));
                 let line = truncate(&row(&text, StyleRole::Dim), columns);
-                self.message(vec![line], screen)?;
+                self.message(&[line], screen)?;
             }
             // A prompt typed here is visible, and its turn begins at once.
             Event::PromptQueued { text, images, .. }
@@ -345,15 +364,17 @@ impl PanelView {
             | Event::CancelAsked { .. }
             | Event::Resumed => {}
             _ => {
-                self.close_answer(screen)?;
+                self.suspend_answer(screen)?;
                 self.notice_of(logged, transcript, screen)?;
             }
         }
-        let asked = SessionPhase::Paused { reason: PauseReason::Asked };
-        let is_paused = *transcript.phase() == asked && transcript.pause_delay().is_none();
-        if is_paused && !self.is_paused {
-            self.close_answer(screen)?;
-            self.paused(PauseReason::Asked, None, transcript, screen)?;
+        let is_paused = is_paused_by_request(transcript);
+        let begins = is_paused && (!self.is_paused || self.is_pause_due);
+        // After a reply without calls, the end of the turn may follow at once.
+        self.is_pause_due =
+            begins && matches!(&logged.event, Event::Replied { reply, .. } if reply.calls.is_empty());
+        if begins && !self.is_pause_due {
+            self.announce_pause(transcript, screen)?;
         }
         self.is_paused = is_paused;
         let content = self.moving_row(transcript, screen.render_options().width);
@@ -381,16 +402,21 @@ impl PanelView {
     }
 
     fn notice(&mut self, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
-        self.message(notice_rows(text, screen), screen)
+        self.message(&notice_lines(text), screen)
     }
 
     /// Shows a message on the frame of the running output, or else below the output so far.
-    fn message(&mut self, rows: Vec<TextRow>, screen: &mut InlineScreen) -> io::Result<()> {
-        if let Some(rows) = self.output.as_ref().and_then(|output| output.message(&rows)) {
+    fn message(&mut self, lines: &[TextRow], screen: &mut InlineScreen) -> io::Result<()> {
+        if let Some(rows) = self.output.as_ref().and_then(|output| output.message(lines)) {
             return screen.rows(&rows);
         }
         self.close_output(screen)?;
-        screen.rows(&rows)
+        screen.rows(&wrap_all(lines, screen.render_options().width.saturating_sub(1)))
+    }
+
+    fn announce_pause(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        self.suspend_answer(screen)?;
+        self.paused(PauseReason::Asked, None, transcript, screen)
     }
 
     /// Closes the panel of running output before a message.
@@ -409,7 +435,8 @@ impl PanelView {
         let why = words::waiting_for(transcript.phase(), "", "").unwrap_or_default();
         let mut text = match reason {
             PauseReason::Asked => {
-                "paused; Ctrl+P or /resume to resume, /stop or a new prompt to cancel".to_owned()
+                "paused; Ctrl+P or /resume to resume; /stop, a new prompt, !COMMAND or /undo to cancel"
+                    .to_owned()
             }
             PauseReason::Loop => {
                 "paused: the model repeated the same call 3 times; /resume to resume, /stop to cancel"
@@ -439,14 +466,15 @@ impl PanelView {
         }
         if self.answer.is_none() {
             let panel = Panel::new(screen.render_options());
-            screen.rows(&[panel.top("AGENT RESPONSE")])?;
+            screen.rows(&[panel.top(ANSWER_TITLE)])?;
             let markdown = MarkdownStream::new(panel.inner(), THEME);
-            self.answer = Some(StreamingAnswer { step, streamed: String::new(), markdown });
+            let streamed = String::new();
+            self.answer = Some(StreamingAnswer { step, streamed, is_open: true, has_row: false, markdown });
         }
         let Some(answer) = &mut self.answer else { return Ok(()) };
         answer.streamed.push_str(text);
-        let rows = framed(answer.markdown.push(text), Panel::new(screen.render_options()));
-        screen.rows(&rows)
+        let rows = answer.markdown.push(text);
+        screen.rows(&answer.framed(rows, Panel::new(screen.render_options())))
     }
 
     /// Draws the part of a finished reply that was not streamed, or all of it if the streamed text differed.
@@ -483,14 +511,26 @@ impl PanelView {
         }
         let panel = Panel::new(screen.render_options());
         let rows = MarkdownStream::rows(text.trim(), panel.inner(), THEME);
-        screen.rows(&panel.around("AGENT RESPONSE", rows))
+        screen.rows(&panel.around(ANSWER_TITLE, rows))
     }
 
+    /// Draws the rest of the answer and closes its panel.
     fn close_answer(&mut self, screen: &mut InlineScreen) -> io::Result<()> {
         let Some(mut answer) = self.answer.take() else { return Ok(()) };
         let panel = Panel::new(screen.render_options());
-        let mut rows = framed(answer.markdown.finish(), panel);
-        rows.extend(panel.bottom());
+        let rest = answer.markdown.finish();
+        let mut rows = answer.framed(rest, panel);
+        rows.extend(answer.close(panel));
+        screen.last_row(None)?;
+        screen.rows(&rows)
+    }
+
+    /// Closes the panel of the answer before a message. Its next row opens it again.
+    fn suspend_answer(&mut self, screen: &mut InlineScreen) -> io::Result<()> {
+        let Some(answer) = &mut self.answer else { return Ok(()) };
+        let panel = Panel::new(screen.render_options());
+        let mut rows = Vec::from_iter(answer.unfinished_row(panel));
+        rows.extend(answer.close(panel));
         screen.last_row(None)?;
         screen.rows(&rows)
     }
@@ -544,23 +584,49 @@ impl PanelView {
     }
 }
 
-/// Returns true if this is the call that the turn waits for.
-pub(super) fn is_running(call: &CallId, transcript: &Transcript) -> bool {
-    matches!(transcript.phase(), SessionPhase::Running { call: running } if running == call)
+fn is_paused_by_request(transcript: &Transcript) -> bool {
+    let asked = SessionPhase::Paused { reason: PauseReason::Asked };
+    *transcript.phase() == asked && transcript.pause_delay().is_none()
 }
 
-/// Returns rows of a panel, wrapped again if the terminal has become narrower since they were laid out.
-fn framed(rows: Vec<TextRow>, panel: Panel) -> Vec<TextRow> {
-    let fitting = rows.iter().flat_map(|text| wrap(text, panel.inner(), 0));
-    fitting.map(|text| panel.row(text)).collect()
+impl StreamingAnswer {
+    /// Returns rows of the panel, wrapped again if the terminal has become narrower since they were laid out. They
+    /// begin with the panel's top if it is closed.
+    fn framed(&mut self, rows: Vec<TextRow>, panel: Panel) -> Vec<TextRow> {
+        let fitting = rows.iter().flat_map(|text| wrap(text, panel.inner(), 0));
+        let mut framed: Vec<TextRow> = fitting.map(|text| panel.row(text)).collect();
+        if !framed.is_empty() && !std::mem::replace(&mut self.is_open, true) {
+            framed.insert(0, panel.top(&format!("{ANSWER_TITLE}, continued")));
+        }
+        self.has_row |= !framed.is_empty();
+        framed
+    }
+
+    /// Returns the text of a panel that would be empty if it were closed now. The next panel has it again, with its
+    /// end.
+    fn unfinished_row(&self, panel: Panel) -> Option<TextRow> {
+        let tail = self.markdown.tail().filter(|_| self.is_open && !self.has_row)?;
+        let mut text = truncate(tail, panel.inner().saturating_sub(2));
+        text.push(span(" …", StyleRole::Dim));
+        Some(panel.row(text))
+    }
+
+    /// Returns the row that closes the panel, if the panel is open and has sides.
+    fn close(&mut self, panel: Panel) -> Option<TextRow> {
+        self.has_row = false;
+        std::mem::take(&mut self.is_open).then(|| panel.bottom()).flatten()
+    }
 }
 
-/// Returns the rows of a notice.
-fn notice_rows(text: &str, screen: &InlineScreen) -> Vec<TextRow> {
-    let columns = screen.render_options().width.saturating_sub(1);
+/// Returns the lines of a notice.
+fn notice_lines(text: &str) -> Vec<TextRow> {
     let lines = text.lines().enumerate();
     let marked = lines.map(|(at, line)| format!("{}{line}", if at == 0 { "· " } else { "  " }));
-    marked.flat_map(|line| wrap(&row(&line, StyleRole::Dim), columns, 2)).collect()
+    marked.map(|line| row(&line, StyleRole::Dim)).collect()
+}
+
+fn wrap_all(lines: &[TextRow], columns: usize) -> Vec<TextRow> {
+    lines.iter().flat_map(|line| wrap(line, columns, 2)).collect()
 }
 
 /// Returns the column at which a line of a list continues: below its description, which follows two spaces or more.

@@ -19,7 +19,6 @@ use sysop_term::{StyleRole, TextRow, paint};
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::live_output::{OUTPUT_HEAD_ROWS, OUTPUT_TAIL_ROWS};
-use super::panel_view::is_running;
 use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::excerpt::Excerpt;
 use crate::render::plan::{self, ProposalLocation, fold_edit};
@@ -146,6 +145,10 @@ impl ReplView for PlainView {
         self.own_calls.push(call);
     }
 
+    fn settle(&mut self, _transcript: &Transcript, _screen: &mut InlineScreen) -> io::Result<()> {
+        Ok(())
+    }
+
     fn question(
         &mut self,
         plan: &Proposal,
@@ -248,7 +251,7 @@ impl PlainView {
             }
             Delta::Restarted { .. } => Ok(()),
             // The output of a background job is shown on request.
-            Delta::Output { call, .. } if !is_running(call, transcript) => Ok(()),
+            Delta::Output { call, .. } if !words::is_running(call, transcript) => Ok(()),
             Delta::Output { call, text } => {
                 // Output of a fleet's hosts is shown together once all have finished.
                 let fleet = transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
@@ -344,7 +347,7 @@ impl PlainView {
             (Status::Rejected, Some(ProposalState::Rejected { by: Decider::Policy, .. }))
             | (_, Some(ProposalState::NotRun)) => {
                 if let Some(plan) = plan.filter(|plan| !words::is_named_at_start(plan)) {
-                    screen.text(&format!("{}\n", words::tool_line(&plan.call)))?;
+                    screen.text(&format!("{}\n", words::tool_lines(&plan.call)))?;
                 }
                 self.is_failure_told = true;
                 screen.text(&format!("({})\n", words::not_run_text(outcome)))?;
@@ -383,7 +386,13 @@ impl PlainView {
         screen.end_text()?;
         let by = other.and_then(words::origin_summary).or_else(|| plan.and_then(words::granted));
         let by = by.map_or_else(String::new, |by| format!(" ({by})"));
-        screen.text(&format!("{}{by}\n", words::tool_line(call)))?;
+        // A question has shown the whole command.
+        let is_shown = self.asked_here.contains(&call.id);
+        let called = if is_shown { words::tool_line(call) } else { words::tool_lines(call) };
+        let (first, rest) =
+            called.split_once('\n').map_or((&*called, None), |(first, rest)| (first, Some(rest)));
+        let rest = rest.map(|rest| format!("{rest}\n")).unwrap_or_default();
+        screen.text(&format!("{first}{by}\n{rest}"))?;
         match plan.filter(|_| !self.asked_here.contains(&call.id)) {
             // Calls run one after the other, so the number of this one is the next.
             Some(plan) => {

@@ -50,6 +50,7 @@ use crate::Exit;
 use crate::render::terminal_width;
 use crate::render::{RenderOptions, words};
 use approvals::{EditedApproval, OpenApproval};
+use commands::with_own_commands;
 use shell::AttachedShell;
 
 /// Interval at which live rows are redrawn.
@@ -166,8 +167,10 @@ impl ReplSignals {
 }
 
 /// Returns the initial transcript: complete for a new session, empty if a log will be replayed.
-fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
-    if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() }
+fn transcript_of(spec: &SessionSpec, last: Seq, session: &dyn SessionHandle) -> Transcript {
+    let mut transcript = if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() };
+    transcript.set_viewer(session.viewer());
+    transcript
 }
 
 impl Repl {
@@ -198,8 +201,8 @@ impl Repl {
         let AttachedSession { session, last, spec } = context.opened.clone();
         Ok(Self {
             updates: session.subscribe(Seq(0)),
+            transcript: transcript_of(&spec, last, session.as_ref()),
             session,
-            transcript: transcript_of(&spec, last),
             cost: CostReport::default(),
             replay_until: last,
             introduced: false,
@@ -281,20 +284,6 @@ impl Repl {
         }
     }
 
-    /// Restores the quiet mode after another program may have used the terminal. Does nothing while a line
-    /// editor or prompt is reading, because these set their own modes.
-    fn resume_from_suspend(&self) {
-        if matches!(self.active_read, ActiveRead::None | ActiveRead::TypeAhead)
-            && let Some(no_echo) = &self.no_echo
-        {
-            no_echo.apply();
-        }
-        if self.active_read == ActiveRead::TypeAhead {
-            // A shell switches the mode off while it has the terminal, which may be gone.
-            let _ = crossterm::execute!(io::stderr(), crossterm::event::EnableBracketedPaste);
-        }
-    }
-
     fn is_animated(&self) -> bool {
         self.running() || self.expected.is_some() || self.active_read == ActiveRead::Line
     }
@@ -305,10 +294,11 @@ impl Repl {
         }
         self.screen.flush_pending()?;
         self.refresh_label();
-        if matches!(self.active_read, ActiveRead::None | ActiveRead::TypeAhead) {
-            self.view.tick(&self.transcript, &mut self.screen)?;
+        match self.active_read {
+            ActiveRead::None | ActiveRead::TypeAhead => self.view.tick(&self.transcript, &mut self.screen),
+            ActiveRead::Line => self.view.settle(&self.transcript, &mut self.screen),
+            ActiveRead::Approval(_) | ActiveRead::ProgramPrompt(_) | ActiveRead::Terminal => Ok(()),
         }
-        Ok(())
     }
 
     fn running(&self) -> bool {
@@ -326,8 +316,9 @@ impl Repl {
         }
         let Update::Logged(logged) = update else {
             // The session may have refused the answer. If it has not, the log closes the question again.
-            if matches!(update, Update::Delta(Delta::Notice { .. })) {
+            if let Update::Delta(Delta::Notice { text }) = update {
                 self.answered = None;
+                self.expected.take_if(|_| text.starts_with(ui_text::NOT_RUN));
             }
             if let Some(text) = closed {
                 self.note(&text)?;
@@ -338,9 +329,10 @@ impl Repl {
                 self.view.update(update, &self.transcript, &mut self.screen)
             };
         };
+        let is_foreign = self.session.is_by_another_process(logged.seq);
         match (&self.expected, &logged.event) {
             // Earlier events cannot be the result of the sent input.
-            _ if logged.seq <= self.replay_until => {}
+            _ if logged.seq <= self.replay_until || is_foreign => {}
             // Neither can the opening of a session by its first input.
             (_, Event::SessionOpened { .. }) => {}
             (Some((AwaitedUpdate::Turn, _)), Event::TurnStarted { .. })
@@ -349,7 +341,9 @@ impl Repl {
             }
             (Some((AwaitedUpdate::Turn, _)) | None, _) => {}
         }
-        if let Event::TurnStarted { prompt: text, .. } | Event::PromptQueued { text, .. } = &logged.event {
+        if let Event::TurnStarted { prompt: text, .. } | Event::PromptQueued { text, .. } = &logged.event
+            && !is_foreign
+        {
             self.unconfirmed.take_if(|sent| sent == text);
         }
         if matches!(logged.event, Event::TurnEnded { .. }) {
@@ -357,18 +351,22 @@ impl Repl {
             self.question_interrupted = false;
             self.answered = None;
         }
-        if matches!(logged.event, Event::ApprovalAsked { .. }) {
-            self.answered = None; // the call may ask again after its answer
+        if let Event::ApprovalAsked { call, .. } = &logged.event {
+            self.tell_second_question(&call.id)?;
         }
-        if !self.running() || matches!(logged.event, Event::Resumed) {
-            self.pausing = false;
-        }
+        let had_no_pause = self.end_pause_request(&logged.event);
         if logged.seq > self.replay_until {
             self.introduce()?;
             self.view.update(update, &self.transcript, &mut self.screen)?;
             self.decided_elsewhere(&logged.event)?;
+            if had_no_pause {
+                self.note("the turn ended; nothing is paused")?;
+            }
             self.show_late_effect(&logged.event)?;
             self.follow_queue(&logged.event);
+            if !is_foreign {
+                self.note_failure(&logged.event);
+            }
         }
         if !self.replaying() {
             self.introduce()?;
@@ -579,7 +577,7 @@ impl Repl {
                 }
             }
             UserInput::LeftTerminal => self.left_shell(withdrawn),
-            UserInput::Failed(error) => anyhow::bail!("cannot read the terminal: {error}"),
+            UserInput::Failed(error) => return Err(error).context("cannot read the terminal"),
             UserInput::Notice(text) => self.view.say(&text, StyleRole::Warn, &mut self.screen)?,
         }
         Ok(())
@@ -636,7 +634,7 @@ impl Repl {
                 self.note("the REPL uses the colors of your terminal; themes are for the TUI (`sysop`)")?;
             }
             InputLine::Trust => self.trust_workspace().await?,
-            InputLine::New => self.open(SessionSelector::New).await?,
+            InputLine::New => self.open(SessionSelector::new_after(&self.transcript)).await?,
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_and_expect(Input::Resume, AwaitedUpdate::Event)?;
             }
@@ -654,7 +652,9 @@ impl Repl {
             )?,
             InputLine::Mode(mode) => self.mode(mode)?,
             InputLine::Host(None) => self.show_location()?,
-            InputLine::Host(Some(host)) => self.open(SessionSelector::NewOnHost(host)).await?,
+            InputLine::Host(Some(host)) => {
+                self.open(SessionSelector::on_host_after(host, &self.transcript)).await?;
+            }
             InputLine::Keys(keys) => {
                 self.direct("send_keys", json!({ "keys": keys, "reasoning": "" }), Origin::User)?;
             }
@@ -711,8 +711,8 @@ impl Repl {
                 self.context.opened = opened.clone();
                 let AttachedSession { session, last, spec } = opened;
                 self.updates = session.subscribe(Seq(0));
+                self.transcript = transcript_of(&spec, last, session.as_ref());
                 self.session = session;
-                self.transcript = transcript_of(&spec, last);
                 self.replay_until = last;
                 self.introduced = false;
                 self.answered = None;
@@ -726,7 +726,7 @@ impl Repl {
                 self.skills.find(&self.context.service, self.session.id());
                 self.introduce()
             }
-            Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
+            Err(error) => self.view.say(&with_own_commands(&error), StyleRole::Bad, &mut self.screen),
         }
     }
 

@@ -24,6 +24,7 @@ mod approval_keys;
 mod calls;
 mod end_to_end;
 mod line_keys;
+mod pausing;
 mod plain_form;
 mod prompter;
 mod type_ahead;
@@ -45,6 +46,11 @@ fn plays_the_binary() {
         match form.as_str() {
             "panels" => run(context(fake, ReplLayout::Panels { color: true })).await.unwrap(),
             "plain" => run(context(fake, ReplLayout::Plain)).await.unwrap(),
+            "continued" | "failed elsewhere" => {
+                let prompt = if form == "continued" { "taken" } else { "fail" };
+                fake.continue_elsewhere(sysop_core::event::Input::prompt(prompt));
+                run(context(fake, ReplLayout::Plain)).await.unwrap()
+            }
             "task" | "plain task" => {
                 let layout =
                     if form == "task" { ReplLayout::Panels { color: true } } else { ReplLayout::Plain };
@@ -91,6 +97,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
         ask_for_program: Some(exec::ask_for_programs_on_terminal(true)),
         confirm: Some(exec::confirm_on_terminal(true)),
         service: None,
+        resume_flags: String::new(),
         hides_keys: true,
         stops: exec::signals().unwrap(),
     }
@@ -140,11 +147,11 @@ struct TestSessionService {
 impl SessionService for TestSessionService {
     async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String> {
         match which {
-            SessionSelector::New => Ok(FakeSession::new().opened()),
-            SessionSelector::NewOnHost(host) if host == "gone" => {
+            SessionSelector::New | SessionSelector::NewAfter(_) => Ok(FakeSession::new().opened()),
+            SessionSelector::NewOnHost { host, .. } if host == "gone" => {
                 Err("gone cannot be reached; is its name right?".into())
             }
-            SessionSelector::NewOnHost(host) => Ok(FakeSession::on(&host).opened()),
+            SessionSelector::NewOnHost { host, .. } => Ok(FakeSession::on(&host).opened()),
             SessionSelector::Existing(id) if id == "s-0" => Ok(self.earlier.opened()),
             SessionSelector::Existing(id) => Err(format!("there is no session {id}")),
             SessionSelector::Fork { .. } => Err("the REPL forks nothing".into()),
@@ -459,21 +466,6 @@ async fn keys_pressed_before_the_question_do_not_answer_it() {
     let text = person.sees(QUESTION).await;
     assert!(!text.contains("ran rm"), "{text}");
     person.types("s").await;
-    let text = person.sees(PROMPT).await;
-    assert!(!text.contains("ran rm"), "{text}");
-    assert!(text.contains("rejected: stop"), "{text}");
-}
-
-#[tokio::test]
-async fn pasted_text_does_not_answer_a_proposal() {
-    let mut person = Person::sits_down(None);
-    person.sees(PROMPT).await;
-    person.types("clean\r").await;
-    person.sees(QUESTION).await;
-    // Only a terminal with this mode marks a paste.
-    let asked = person.seen.rfind("\u{1b}[?2004").map(|at| &person.seen[at..at + 8]);
-    assert_eq!(asked, Some("\u{1b}[?2004h"));
-    person.types("\u{1b}[200~y\u{1b}[201~s").await;
     let text = person.sees(PROMPT).await;
     assert!(!text.contains("ran rm"), "{text}");
     assert!(text.contains("rejected: stop"), "{text}");

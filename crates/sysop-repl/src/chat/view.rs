@@ -66,6 +66,8 @@ pub(crate) trait ReplView: Send {
     fn own_prompt(&mut self, text: &str);
     /// Records a call without a model that was started here.
     fn own_call(&mut self, call: OwnCall);
+    /// Announces what was not certain at the last update. No update has followed.
+    fn settle(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
     fn question(&mut self, plan: &Proposal, transcript: &Transcript, screen: &InlineScreen)
     -> ApprovalPrompt;
     /// Prints a message of the front end itself.

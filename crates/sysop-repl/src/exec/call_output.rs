@@ -50,7 +50,13 @@ pub(super) fn call_output_lines(outcome: &Outcome, shown: CallOutput) -> Vec<Str
     }
     // The number of lines that the model does not get is unknown.
     let rest = if outcome.truncated { "more were truncated" } else { "use -vv to show them" };
-    shown.lines(&shown.excerpt().of(&safe(without_job_note(outcome)), rest))
+    shown.lines(&shown.excerpt().of(&safe(text_for_people(outcome)), rest))
+}
+
+/// Returns the output without the last line that tells the model how to read a job or to go on with a program. The
+/// summary says that it still runs.
+fn text_for_people(outcome: &Outcome) -> &str {
+    outcome.split_program_note().map_or_else(|| without_job_note(outcome), |(text, _)| text)
 }
 
 /// Output of a running call, shown as it arrives.
@@ -105,7 +111,7 @@ impl StreamedOutput {
         let mut lines = self.push_stripped(&text);
         self.end_line();
         lines.extend(self.shown.lines(&self.excerpt.finish("use -vv to show them")));
-        let (whole, last) = (safe(without_job_note(outcome)), self.last.trim_end());
+        let (whole, last) = (safe(text_for_people(outcome)), self.last.trim_end());
         let whole: Vec<&str> = whole.lines().collect();
         let printed = whole.iter().rposition(|line| !last.is_empty() && line.trim_end() == last);
         // The outcome's line differs if it is redacted or cut.
@@ -227,6 +233,16 @@ mod tests {
             assert!(lines.ends_with(&["[no undo: a pipe]".into(), "[exit code 1]".into()]), "{lines:?}");
             assert!(!lines.iter().any(|line| !kept.is_empty() && line == kept), "{lines:?}");
         }
+    }
+
+    #[test]
+    fn advice_for_the_model_is_not_shown() {
+        let note = format!("[{}]", sysop_core::outcome::WAITS_FOR_ANSWER);
+        let outcome = Outcome::new(Status::Unknown, format!("Really? [y/N]\n{note}"));
+        assert_eq!(call_output_lines(&outcome, CallOutput::Excerpt), ["Really? [y/N]"]);
+        let mut streamed = StreamedOutput::new(CallId::new("c1"), CallOutput::Excerpt);
+        streamed.push("Really? [y/N]\n");
+        assert_eq!(streamed.finish(&outcome), Vec::<String>::new());
     }
 
     #[test]

@@ -55,7 +55,8 @@ impl ExecRun {
             None => {
                 let service = self.service.clone().ok_or("this run cannot use other hosts")?;
                 let name = host.clone().unwrap_or_default();
-                let opened = service.open(SessionSelector::NewOnHost(name)).await?;
+                let selector = SessionSelector::NewOnHost { host: name, model: None, approve: None };
+                let opened = service.open(selector).await?;
                 ParkedSession { opened, transcript: Transcript::new() }
             }
         };

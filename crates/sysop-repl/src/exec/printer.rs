@@ -1,10 +1,12 @@
 //! Output of `sysop exec`: the answer or JSON lines on standard output, progress on standard error.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
-use sysop_core::event::{Delta, Event, Logged, Update};
-use sysop_core::id::{CallId, StepId};
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::event::{Delta, Event, Logged, StopReason, Update};
+use sysop_core::id::{CallId, SessionId, StepId};
+use sysop_core::outcome::{Outcome, Reversibility, Status};
+use sysop_core::redact::live::LiveRedactor;
 use sysop_core::text::{Stripper, strip_prose};
 use sysop_core::transcript::{
     Decider, ItemBody, ItemId, ProposalState, SessionPhase, Transcript, TurnEnd, event_notice, is_host_work,
@@ -43,6 +45,8 @@ pub(super) struct ExecPrinter {
     pub(super) artifacts: Option<String>,
     /// Short id of the session, for the command that undoes a call.
     pub(super) session: String,
+    /// Flags that a command which resumes the task repeats, each followed by a space.
+    pub(super) resume_flags: String,
     /// Notices to print after the running call.
     after_call: Vec<String>,
     /// Set once an exit was requested and its reason has been printed. Later output is dropped.
@@ -52,6 +56,8 @@ pub(super) struct ExecPrinter {
 enum ExecOutput {
     Json {
         encoder: Box<Encoder>,
+        /// Live output of the calls that are running. The lines often go to a file, which gets no more than the log.
+        redactors: HashMap<CallId, LiveRedactor>,
         out: Box<dyn Write + Send>,
     },
     Terminal {
@@ -60,10 +66,7 @@ enum ExecOutput {
         stripped: Option<Stripper>,
     },
     /// An answer is written when it is finished; a routine's output is written as it arrives.
-    Pipe {
-        out: Box<dyn Write + Send>,
-        stripped: Option<Stripper>,
-    },
+    Pipe { out: Box<dyn Write + Send>, stripped: Option<Stripper> },
 }
 
 impl ExecPrinter {
@@ -75,7 +78,7 @@ impl ExecPrinter {
         task: &ExecTask,
     ) -> Self {
         let out = match (encoder, terminal) {
-            (Some(encoder), _) => ExecOutput::Json { encoder, out },
+            (Some(encoder), _) => ExecOutput::Json { encoder, redactors: HashMap::new(), out },
             (None, Some(look)) => ExecOutput::Terminal {
                 screen: Box::new(InlineScreen::new(out, look, None)),
                 stream: None,
@@ -98,6 +101,7 @@ impl ExecPrinter {
             holds_answer: false,
             artifacts: None,
             session: String::new(),
+            resume_flags: String::new(),
             after_call: Vec::new(),
             ending: false,
         }
@@ -106,6 +110,11 @@ impl ExecPrinter {
     /// `holds_answer` is true if answers must match a schema.
     pub(super) fn configure(&mut self, call_output: CallOutput, is_quiet: bool, holds_answer: bool) {
         (self.call_output, self.is_quiet, self.holds_answer) = (call_output, is_quiet, holds_answer);
+    }
+
+    /// Names the session in hints, and the flags that a command to resume it repeats.
+    pub(super) fn name_session(&mut self, id: &SessionId, resume_flags: String) {
+        (self.session, self.resume_flags) = (id.short().to_owned(), resume_flags);
     }
 
     /// Prepares for a sequence's next call.
@@ -159,8 +168,11 @@ impl ExecPrinter {
     }
 
     pub(super) fn end(&mut self, end: &TurnEnd, transcript: &Transcript) {
-        if let Some(text) = words::end_summary(end, transcript) {
-            self.error(&text);
+        match words::end_summary(end, transcript) {
+            // A user wanted it.
+            Some(text) if end.reason == StopReason::Cancelled => self.say(&text),
+            Some(text) => self.error(&text),
+            None => {}
         }
     }
 
@@ -199,14 +211,14 @@ impl ExecPrinter {
     /// Handles an update from before this task. The update is not printed, but the JSON encoder must see it
     /// because later messages build on it.
     pub(super) fn replayed(&mut self, update: &Update) {
-        if let ExecOutput::Json { encoder, .. } = &mut self.out {
-            json_lines(encoder, update);
+        if let (ExecOutput::Json { encoder, .. }, Update::Logged(logged)) = (&mut self.out, update) {
+            encoder.encode_event(logged);
         }
     }
 
     pub(super) fn update(&mut self, update: &Update, transcript: &Transcript) -> io::Result<()> {
-        if let ExecOutput::Json { encoder, out } = &mut self.out {
-            for message in json_lines(encoder, update) {
+        if let ExecOutput::Json { encoder, redactors, out } = &mut self.out {
+            for message in json_lines(encoder, redactors, update) {
                 out.write_all(message.as_bytes())?;
                 out.write_all(b"\n")?;
                 out.flush()?;
@@ -230,7 +242,9 @@ impl ExecPrinter {
             Delta::Text { step, text } => self.stream(*step, text),
             Delta::Output { text, .. } if self.routine && !fleet() => self.output(text),
             Delta::Output { call, text }
-                if self.call_output != CallOutput::Hidden && !fleet() && is_running(call, transcript) =>
+                if self.call_output != CallOutput::Hidden
+                    && !fleet()
+                    && words::is_running(call, transcript) =>
             {
                 self.stream_output(call, text);
                 Ok(())
@@ -262,7 +276,7 @@ impl ExecPrinter {
             Event::Replied { step, reply } => self.replied(*step, &reply.text, reply.calls.is_empty()),
             Event::ToolStarted { .. } if self.hides_call() => Ok(()),
             Event::ToolStarted { call, .. } => {
-                self.progress(&words::tool_line(call));
+                self.progress(&words::tool_lines(call));
                 Ok(())
             }
             Event::ToolFinished { call, outcome } => {
@@ -274,7 +288,7 @@ impl ExecPrinter {
             }
             Event::ModelFailed { .. } | Event::TurnEnded { .. } => self.close_stream(),
             Event::TerminalInput { by, typed } => {
-                self.progress(&words::typed(by, typed));
+                self.progress(&words::typed(transcript.subject(by), typed));
                 Ok(())
             }
             event @ Event::Configured { reached: Some(_), .. } => {
@@ -310,8 +324,9 @@ impl ExecPrinter {
         }
         self.finished(call, outcome)?;
         if let Some(line) = changed_line(outcome, transcript.tool_calls()) {
+            let has_undo = matches!(outcome.undo, Some(Reversibility::Exact | Reversibility::Partly));
             // The command stands at the end, behind names of files that may look alike.
-            let line = match line.rsplit_once("(/undo ") {
+            let line = match line.rsplit_once("(/undo ").filter(|_| has_undo) {
                 Some((before, number)) => format!("{before}(sysop undo {} {number}", self.session),
                 None => line,
             };
@@ -448,7 +463,7 @@ impl ExecPrinter {
         let Some(plan) = transcript.plan(call) else { return false };
         match plan.state {
             ProposalState::Rejected { by: Decider::Policy, .. } | ProposalState::NotRun => {
-                self.say(&words::tool_line(&plan.call));
+                self.say(&words::tool_lines(&plan.call));
                 for line in words::not_run_text(outcome).lines() {
                     self.say(&format!("  {line}"));
                 }
@@ -477,7 +492,11 @@ impl ExecPrinter {
                 screen.end_text()
             }
             ExecOutput::Pipe { out, stripped } => {
-                let rest = unprinted_output(stripped.take(), outcome);
+                let mut rest = unprinted_output(stripped.take(), outcome);
+                // The output of several hosts ends with a line of sysop.
+                if !outcome.hosts.is_empty() && !rest.is_empty() && !rest.ends_with('\n') {
+                    rest.push('\n');
+                }
                 out.write_all(rest.as_bytes())?;
                 out.flush()
             }
@@ -507,6 +526,10 @@ impl ExecPrinter {
                 }
                 Some(_) | None => words::outcome_summary(outcome),
             };
+            // No command can be typed here.
+            if let Some(before) = summary.find(" (see /jobs)") {
+                summary.replace_range(before..before + " (see /jobs)".len(), "");
+            }
             let is_shown = self.routine || self.call_output != CallOutput::Hidden;
             if !is_shown {
                 for line in fleet_failure_lines(outcome) {
@@ -535,14 +558,30 @@ impl ExecPrinter {
     }
 }
 
-fn is_running(call: &CallId, transcript: &Transcript) -> bool {
-    matches!(transcript.phase(), SessionPhase::Running { call: running } if running == call)
-}
-
-/// Encodes an update as JSON messages, one line each, without line ends.
-fn json_lines(encoder: &mut Encoder, update: &Update) -> Vec<String> {
-    match update {
-        Update::Logged(logged) => encoder.encode_event(logged).iter().map(sysop_wire::to_json_line).collect(),
-        Update::Delta(delta) => vec![sysop_wire::to_json_line(&encoder.encode_delta(delta))],
-    }
+/// Encodes an update as JSON messages, one line each, without line ends. Live output is redacted.
+fn json_lines(
+    encoder: &mut Encoder,
+    redactors: &mut HashMap<CallId, LiveRedactor>,
+    update: &Update,
+) -> Vec<String> {
+    let output = |encoder: &Encoder, call: &CallId, text: String| {
+        let is_empty = text.is_empty();
+        (!is_empty).then(|| encoder.encode_delta(&Delta::Output { call: call.clone(), text }))
+    };
+    let messages = match update {
+        Update::Delta(Delta::Output { call, text }) => {
+            let text = redactors.entry(call.clone()).or_default().push(text);
+            output(encoder, call, text).into_iter().collect()
+        }
+        Update::Delta(delta) => vec![encoder.encode_delta(delta)],
+        Update::Logged(logged) => {
+            let rest = if let Event::ToolFinished { call, .. } = &logged.event {
+                redactors.remove(call).and_then(|mut redactor| output(encoder, call, redactor.finish()))
+            } else {
+                None
+            };
+            rest.into_iter().chain(encoder.encode_event(logged)).collect()
+        }
+    };
+    messages.iter().map(sysop_wire::to_json_line).collect()
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sysop_core::event::{Delta, Update};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_driver::prompter;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::{BY, ExecRun};
 use crate::Exit;
@@ -29,7 +29,6 @@ pub fn ask_for_programs_on_terminal(color: bool) -> ProgramPromptHandler {
 }
 
 /// Channel for answers.
-pub(super) type PromptReceiver = UnboundedReceiver<(QuestionId, io::Result<PromptOutcome>)>;
 pub(super) type PromptSender = UnboundedSender<(QuestionId, io::Result<PromptOutcome>)>;
 
 #[derive(Default)]
@@ -93,7 +92,9 @@ impl ExecRun {
         } else {
             "run interactively".to_owned()
         };
-        self.printer.error(&format!("{}, but no terminal is available; {next}", one_line_summary(question)));
+        let question = one_line_summary(question);
+        let why = format!("{question}, but standard input or standard error is not a terminal; {next}");
+        self.printer.error(&why);
         self.end(Exit::ApprovalNeeded)
     }
 
@@ -110,7 +111,7 @@ impl ExecRun {
         self.questions.open = Some(id);
         self.questions.withdrawn = withdrawn.clone();
         let (replies, no_echo) = (replies.clone(), self.no_echo.clone());
-        tokio::task::spawn_blocking(move || {
+        self.spawn_question(move || {
             let reply = (ask.0)(&sheet, &withdrawn);
             drop(no_echo);
             // The receiver is gone if the task has ended.

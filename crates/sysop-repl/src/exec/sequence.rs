@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use sysop_core::event::{Input, Origin, StopReason};
-use sysop_core::id::TurnId;
+use sysop_core::id::{Seq, TurnId};
 use sysop_core::outcome::Outcome;
 use tokio::time::Instant;
 
@@ -120,9 +120,11 @@ impl SequenceRun {
 }
 
 impl ExecRun {
-    /// Sends the first inputs, and begins the sequence if there is one. Returns the exit code if the run has ended.
-    pub(super) fn start(&mut self, inputs: impl Iterator<Item = Input>) -> Option<Exit> {
-        for input in inputs {
+    /// Sends the first input, and begins the sequence if there is one. Returns the exit code if the run has ended.
+    pub(super) fn start(&mut self, input: Option<Input>) -> Option<Exit> {
+        // Cancel a turn that is left running, because nobody may be there to answer its questions.
+        let left = (self.opened.last > Seq(0)).then_some(Input::Cancel);
+        for input in left.into_iter().chain(input) {
             if let exit @ Some(_) = self.send_task(input) {
                 return exit;
             }
@@ -210,7 +212,7 @@ impl ExecRun {
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let withdrawn = Arc::clone(&self.withdrawn);
         let no_echo = self.no_echo.clone();
-        tokio::task::spawn_blocking(move || {
+        self.spawn_question(move || {
             let answer = (confirm.0)(&question, &withdrawn);
             drop(no_echo);
             // The receiver is gone if the run has ended.

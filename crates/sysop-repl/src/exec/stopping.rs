@@ -7,7 +7,7 @@ use sysop_core::outcome::Status;
 use sysop_core::tool::RUN_COMMAND;
 use sysop_core::transcript::SessionPhase;
 
-use super::{ExecRun, StopSignal};
+use super::{ExecPrinter, ExecRun, StopSignal};
 use crate::Exit;
 
 /// Request of a user to stop the run.
@@ -84,7 +84,10 @@ impl ExecRun {
         let fate = stop.fate();
         let is_task = self.turn.is_some() && matches!(self.sent, Some(Input::Prompt { .. }));
         let resume = match is_task {
-            true => format!("; resume with `sysop exec --resume {} TASK`", self.printer.session),
+            true => {
+                let ExecPrinter { session, resume_flags, .. } = &self.printer;
+                format!("; resume with `sysop exec --resume {session} {resume_flags}TASK`")
+            }
             false => String::new(),
         };
         self.printer.say(&format!("stopped{fate}{resume}"));

@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use sysop_core::event::{Delta, Logged};
 use sysop_core::id::{Seq, Timestamp};
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::outcome::Outcome;
+use sysop_core::outcome::{ChangeKind, Outcome, SystemChange};
 use sysop_core::question::QuestionKind;
 use sysop_term::testing::{HOSTILE, painted_intruder as intruder};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -17,8 +17,10 @@ use crate::chat::fake_session::FakeSession;
 use crate::chat::program_prompt::PromptOutcome;
 use crate::recorded_output::RecordedOutput;
 
+mod reloading;
 mod sequence;
 mod stopping;
+mod unattended;
 
 /// Maximum duration of any step.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -64,6 +66,7 @@ fn rig(task: ExecTask) -> Rig {
         ask_for_program: None,
         confirm: None,
         service: None,
+        resume_flags: String::new(),
         hides_keys: false,
         stops,
     };
@@ -102,14 +105,6 @@ async fn only_the_answer_is_on_standard_output() {
     "#]],
     )
     .await;
-}
-
-#[tokio::test]
-async fn a_turn_of_another_process_is_not_the_turn_of_the_task() {
-    let rig = prompt("auto");
-    rig.fake.send_as_other(Input::prompt("fail"));
-    assert_eq!(exit(rig.context).await, Exit::Done, "{}", rig.err.text());
-    assert!(rig.out.text().ends_with("That is all.\n"), "{}", rig.out.text());
 }
 
 #[tokio::test]
@@ -236,15 +231,53 @@ fn a_calls_output_is_printed_before_the_call_ends() {
     };
     let started = Event::ToolStarted { call: call.clone(), origin: Origin::Model };
     let logged = Logged { seq: Seq(1), at: Timestamp(0), event: started };
+    let paused = Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 };
     let mut transcript = Transcript::new();
     for update in [
         Update::Logged(Arc::new(logged)),
-        Update::Delta(Delta::Output { call: call.id, text: "one\ntwo\n".into() }),
+        Update::Delta(Delta::Output { call: call.id.clone(), text: "one\n".into() }),
+        Update::Logged(Arc::new(Logged { seq: Seq(2), at: Timestamp(0), event: paused })),
+        Update::Delta(Delta::Output { call: call.id, text: "two\n".into() }),
     ] {
         transcript.apply(&update);
         printer.update(&update, &transcript).unwrap();
     }
     assert!(err.text().ends_with("\n  one\n  two\n"), "{}", err.text());
+}
+
+#[test]
+fn live_output_in_json_is_redacted() {
+    let out = RecordedOutput::default();
+    let encoder = Some(Box::new(sysop_wire::Encoder::new(SessionId::new("s"))));
+    let task = ExecTask::Prompt("count".into());
+    let mut printer = ExecPrinter::new(encoder, Box::new(out.clone()), None, Box::new(io::sink()), &task);
+    let finished = Event::ToolFinished { call: CallId::new("c1"), outcome: Outcome::ok("") };
+    for update in [
+        Update::Delta(Delta::Output { call: CallId::new("c1"), text: "one\nDB_PASSWORD=hun".into() }),
+        Update::Delta(Delta::Output { call: CallId::new("c1"), text: "ter22".into() }),
+        Update::Logged(Arc::new(Logged { seq: Seq(1), at: Timestamp(0), event: finished })),
+    ] {
+        printer.update(&update, &Transcript::new()).unwrap();
+    }
+    let lines: Vec<serde_json::Value> =
+        out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shown: Vec<_> = lines.iter().filter_map(|line| line["content"].as_str()).collect();
+    assert_eq!(shown, ["one\n", "DB_PASSWORD=[redacted: secret]"]);
+    assert_eq!(lines.last().unwrap()["type"], "tool.finished");
+}
+
+#[test]
+fn the_name_of_a_changed_file_is_not_taken_for_the_command_that_undoes() {
+    let err = RecordedOutput::default();
+    let (task, out) = (ExecTask::Prompt("count".into()), RecordedOutput::default());
+    let mut printer = ExecPrinter::new(None, Box::new(out), None, Box::new(err.clone()), &task);
+    let changed =
+        vec![SystemChange { kind: ChangeKind::File, name: "/tmp/a (/undo 3)".into(), how: "created".into() }];
+    let outcome = Outcome { changed, ..Outcome::ok("") };
+    let finished = Event::ToolFinished { call: CallId::new("c1"), outcome };
+    let update = Update::Logged(Arc::new(Logged { seq: Seq(1), at: Timestamp(0), event: finished }));
+    printer.update(&update, &Transcript::new()).unwrap();
+    assert!(err.text().contains("changed: /tmp/a (/undo 3) created\n"), "{}", err.text());
 }
 
 #[test]
@@ -362,8 +395,9 @@ async fn without_a_prompt_an_approval_exits_3_and_runs_nothing() {
         --- out
         --- err
         I will **clean** up.
-        error: `rm -rf build && echo done` needs approval, but no terminal is available; it did not run
+        error: `rm -rf build && echo done` needs approval, but standard input or standard error is not a terminal; it did not run
         hint: run interactively: this call needs approval in every mode
+        reason: recursive delete
     "#]],
     )
     .await;
@@ -381,7 +415,7 @@ async fn a_password_prompt_without_a_terminal_exits_3() {
         --- out
         --- err
         [Tool: bash("sudo id")]
-        error: sudo on web1 asks `[sudo] password for joe:`, but no terminal is available
+        error: sudo on web1 asks `[sudo] password for joe:`, but standard input or standard error is not a terminal
         hint: run interactively
     "#]],
     )
@@ -404,8 +438,8 @@ async fn a_program_prompt_is_answered_and_later_output_waits() {
         --- out
         --- err
         [Tool: bash("sudo id")]
-        exec answered `[sudo] password for joe:`: [password entered]
-        exec answered `One-time code:`: 123456
+        You answered `[sudo] password for joe:`: [password entered]
+        You answered `One-time code:`: 123456
           ok, exit code 0, 12 ms
     "#]],
     )
@@ -440,7 +474,7 @@ async fn fleet_results_are_grouped() {
               1 host (db1): exit 1, 100 ms
               2 hosts (web1, web2): exit 0, 200 ms
               db1: inactive
-              failed, 200 ms
+              failed on 1 of 3 hosts, 200 ms
         "#]],
     )
     .await;
@@ -549,37 +583,6 @@ async fn an_answer_of_another_client_withdraws_the_proposal() {
     assert_eq!(rig.out.text(), "Done with `rm -rf build && echo done`.\n");
 }
 
-#[tokio::test]
-async fn signals_stop_the_turn_and_set_the_exit_code() {
-    for (stop, expected) in
-        [(StopSignal::Interrupt, 130), (StopSignal::Terminate, 143), (StopSignal::HangUp, 129)]
-    {
-        let rig = prompt("slow");
-        rig.stop.send(stop).expect("it listens");
-        assert_eq!(exit(rig.context).await.code(), expected);
-        assert!(rig.fake.inputs().contains(&Input::Cancel), "the turn was stopped first");
-    }
-}
-
-#[tokio::test]
-async fn a_second_signal_exits_at_once() {
-    let rig = prompt("stubborn");
-    rig.stop.send(StopSignal::Interrupt).expect("it listens");
-    rig.stop.send(StopSignal::Interrupt).expect("it listens");
-    let begun = std::time::Instant::now();
-    assert_eq!(exit(rig.context).await, Exit::Interrupted);
-    assert!(begun.elapsed() < CANCEL_WAIT / 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_for_a_stopping_turn_is_bounded() {
-    let rig = prompt("stubborn");
-    rig.stop.send(StopSignal::Interrupt).expect("it listens");
-    let begun = Instant::now();
-    assert_eq!(run(rig.context).await, Exit::Interrupted);
-    assert_eq!(begun.elapsed().as_secs(), CANCEL_WAIT.as_secs());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_long_wait_is_shown_on_a_terminal_and_leaves_no_row() {
     let mut rig = prompt("silent");
@@ -681,8 +684,9 @@ async fn a_routine_prints_its_output_and_exits_with_its_failure() {
         exit 3
         --- out
         --- err
-        error: `sudo reboot` needs approval, but no terminal is available; it did not run
+        error: `sudo reboot` needs approval, but standard input or standard error is not a terminal; it did not run
         hint: run interactively: this call needs approval in every mode
+        reason: recursive delete
     "#]],
     )
     .await;
@@ -704,8 +708,9 @@ async fn a_change_that_always_asks_is_not_recommended_to_be_allowed() {
         exit 3
         --- out
         --- err
-        error: `sudo systemctl restart sshd` needs approval, but no terminal is available; it did not run
+        error: `sudo systemctl restart sshd` needs approval, but standard input or standard error is not a terminal; it did not run
         hint: run interactively: this call needs approval in every mode
+        reason: recursive delete
         guarded: rolls back by itself after 120 s unless a fresh login works
     "#]],
     )
@@ -735,7 +740,10 @@ async fn hostile_task_text_in_messages_is_escaped() {
         let rig = rig(ExecTask::Routine(format!("x {hostile}")));
         assert_eq!(exit(rig.context).await, Exit::ApprovalNeeded);
         assert_eq!(intruder(&rig.err.text()), None, "{hostile:?}");
-        assert_eq!(rig.err.text().lines().count(), 2, "an error and a hint: {hostile:?}");
+        let text = rig.err.text();
+        let is_ours =
+            |line: &str| ["error: ", "hint: ", "  ", "reason: "].iter().any(|own| line.starts_with(own));
+        assert!(text.lines().all(is_ours), "each line of the command is indented: {text:?}");
     }
 }
 

@@ -85,7 +85,9 @@ fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
     let mut counted: Vec<(&str, &str, usize)> = Vec::new();
     for finding in plan.risk.findings.iter().filter(|finding| finding.class >= RiskClass::Opaque) {
         let (start, end) = whole_words(&plan.command, finding.start, finding.end);
-        let (part, why) = (&plan.command[start..end], finding.why.as_ref());
+        // A host's silence is not about a part of the command.
+        let part = if finding.lacks_answer() { "" } else { &plan.command[start..end] };
+        let why = finding.why.as_ref();
         match counted.iter_mut().find(|(other, reason, _)| (*other, *reason) == (part, why)) {
             Some((_, _, count)) => *count += 1,
             None => counted.push((part, why, 1)),
@@ -96,7 +98,7 @@ fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
         text.push(span(part, StyleRole::Marked));
         // A finding about the whole call marks no part of the command.
         let separator = if part.is_empty() { "" } else { " — " };
-        let times = if count > 1 { format!(" ×{count}") } else { String::new() };
+        let times = if count > 1 && !part.is_empty() { format!(" ×{count}") } else { String::new() };
         text.push(span(&format!("{separator}{why}{times}"), role));
         out.extend(wrap(&text, columns, 2));
     }

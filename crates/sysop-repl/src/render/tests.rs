@@ -86,6 +86,26 @@ fn the_change_of_a_file_is_shown_once() {
 }
 
 #[test]
+fn a_write_that_leaves_its_file_as_it_is_adds_no_line() {
+    let mut plan = plan("", Vec::new());
+    plan.call.name = "write_file".into();
+    let arguments = json!({ "path": "f", "content": "one\ntwo\n" });
+    plan.call.arguments = Arguments::Object(arguments.as_object().cloned().expect("it is an object"));
+    plan.preview = vec!["leaves f as it is".to_owned()];
+    let text = shown(&boxed(&plan, 80));
+    assert!(text.contains("+0 −0") && text.contains("  two") && !text.contains("+ two"), "{text}");
+}
+
+#[test]
+fn a_silent_host_is_one_reason_and_not_about_parts_of_the_command() {
+    let why = "web1 did not answer within 9.5 s";
+    let finding = |start, end| Finding { start, end, class: RiskClass::Opaque, why: why.into() };
+    let text = shown(&boxed(&plan("cat a b", vec![finding(0, 3), finding(4, 5), finding(6, 7)]), 80));
+    assert_eq!(text.matches("did not answer").count(), 1, "{text}");
+    assert!(text.contains(&format!("! {why} ")) && !text.contains('×'), "{text}");
+}
+
+#[test]
 fn a_proposal_says_when_its_approval_expires() {
     let mut plan = plan("touch a", Vec::new());
     assert!(!shown(&boxed(&plan, 80)).contains("expire"));

@@ -1,7 +1,7 @@
 //! Words for events and risk classes, most of them shared with the other front ends.
 
-use sysop_core::event::{Origin, StopReason};
-use sysop_core::id::Timestamp;
+use sysop_core::event::{Decision, Origin, StopReason};
+use sysop_core::id::{CallId, Timestamp};
 use sysop_core::outcome::{Outcome, RunningProgram};
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{
@@ -11,7 +11,7 @@ use sysop_core::ui_text::{class as class_word, covers, turn_end_summary};
 pub(crate) use sysop_core::ui_text::{
     control, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary, is_fleet,
     is_local_host, is_new_holder, mode_help, not_run_text, omitted_output, origin_summary, other_readers,
-    outcome_summary, pausing, place, preparing_call, tool_line, typed, usage, waiting_for,
+    outcome_summary, pausing, place, preparing_call, tool_line, tool_lines, typed, usage, waiting_for,
 };
 use sysop_term::StyleRole;
 
@@ -34,11 +34,32 @@ pub(crate) fn end_summary(end: &TurnEnd, transcript: &Transcript) -> Option<Stri
         let ItemBody::Proposal(plan) = &item.body else { return None };
         Some(plan)
     });
-    let is_rejected =
-        |plan: &Proposal| matches!(plan.state, ProposalState::Rejected { by: Decider::Person(_), .. });
+    let is_rejected = |plan: &Proposal| match &plan.state {
+        ProposalState::Rejected { by: Decider::Person(by), .. } => by != Decision::BY_SYSOP,
+        ProposalState::Rejected { by: Decider::Policy, .. }
+        | ProposalState::Waiting
+        | ProposalState::Allowed { .. }
+        | ProposalState::NotRun => false,
+    };
     let is_direct = end.iterations == 0 && end.reason == StopReason::Cancelled;
     let is_told = is_direct && proposals.take(1).any(|plan| is_rejected(plan));
     turn_end_summary(end).filter(|_| !is_told)
+}
+
+/// Says why a call is asked about again after a user allowed it, when its risk was `before`: it was checked again, with
+/// what its host told meanwhile.
+pub(crate) fn asked_again(before: RiskClass, plan: &Proposal) -> String {
+    let (was, is) = (class_word(before), class_word(plan.risk.class));
+    if was == is {
+        return "the call was checked again after your answer; please answer once more".to_owned();
+    }
+    format!("the risk changed since you answered: {is} (it was: {was}); please answer once more")
+}
+
+/// Returns true for the call that the turn waits for, also while a pause or a stop waits for its end. Output of other
+/// calls comes from background jobs.
+pub(crate) fn is_running(call: &CallId, transcript: &Transcript) -> bool {
+    transcript.still_running().as_ref() == Some(call)
 }
 
 /// Says that a grant of the session allowed a call which ran without a question. `None` for other calls.
@@ -139,7 +160,7 @@ pub(crate) fn class(class: RiskClass) -> (&'static str, StyleRole) {
 mod tests {
     use std::sync::Arc;
 
-    use sysop_core::event::{Decision, Event, Logged, Update};
+    use sysop_core::event::{Event, Logged, Update};
     use sysop_core::id::{CallId, Seq, TurnId};
     use sysop_core::message::{Arguments, ToolCall};
     use sysop_core::outcome::{Status, WAITS_FOR_ANSWER};
@@ -174,11 +195,13 @@ mod tests {
             scope: None,
             terms: Default::default(),
         };
-        let decision = Decision::Reject { reason: String::new() };
-        let rejected = [
-            Event::Decided { call: id.clone(), decision, by: "chat".into() },
-            Event::ToolFinished { call: id, outcome: Outcome::new(Status::Rejected, "") },
-        ];
+        let rejected = |by: &str| {
+            let (call, decision) = (id.clone(), Decision::Reject { reason: String::new() });
+            [
+                Event::Decided { call, decision, by: by.to_owned() },
+                Event::ToolFinished { call: id.clone(), outcome: Outcome::new(Status::Rejected, "") },
+            ]
+        };
         let ended = Event::TurnEnded { turn, reason: StopReason::Cancelled, error: None, active_ms: 0 };
         let summary = |events: Vec<Event>| {
             let mut transcript = Transcript::new();
@@ -191,8 +214,12 @@ mod tests {
             };
             end_summary(end, &transcript)
         };
-        let whole = [began(Origin::User), asked].into_iter().chain(rejected).chain([ended.clone()]);
-        assert_eq!(summary(whole.collect()), None);
+        let whole = |by| {
+            let begin = [began(Origin::User), asked.clone()].into_iter();
+            summary(begin.chain(rejected(by)).chain([ended.clone()]).collect())
+        };
+        assert_eq!(whole("chat"), None);
+        assert_eq!(whole(Decision::BY_SYSOP).as_deref(), Some("stopped"), "nobody has rejected it");
         assert_eq!(summary(vec![began(Origin::User), ended]).as_deref(), Some("stopped"));
     }
 

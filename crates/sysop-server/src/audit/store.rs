@@ -73,6 +73,11 @@ impl AuditedStore {
         self.watch.lock().attribute_to(id, actor, is_retry, self.clock.now());
     }
 
+    /// Forgets what `attribute_to` recorded, because the session did not accept the request of the caller.
+    pub fn forget_request(&self, id: &SessionId, caller: &str, is_retry: bool) {
+        self.watch.lock().forget_request(id, caller, is_retry);
+    }
+
     /// Audits a refused decision. A failure is only logged, because nothing runs in either case.
     pub async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {
         let entry = AuditEntry {

@@ -49,6 +49,8 @@ struct TurnRequest {
     is_retry: bool,
     /// True until a turn of this caller begins.
     waits: bool,
+    /// The earlier request of the caller that this one replaced.
+    replaced: Option<Box<TurnRequest>>,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +91,13 @@ impl AuditTracker {
         self.requests.entry(id.clone()).or_default().add(actor, is_retry, asked);
     }
 
+    /// Forgets the request of a caller that the session did not accept.
+    pub(super) fn forget_request(&mut self, id: &SessionId, name: &str, is_retry: bool) {
+        if let Some(requests) = self.requests.get_mut(id) {
+            requests.forget_last(name, is_retry);
+        }
+    }
+
     /// Returns true if the session is tracked exactly up to `after`.
     pub(super) fn knows(&self, id: &SessionId, after: Seq) -> bool {
         after == Seq(0) || self.sessions.get(id).is_some_and(|known| known.seen == after)
@@ -126,13 +135,22 @@ impl AuditTracker {
         let known = self.sessions.entry(id.clone()).or_default();
         known.seen = logged.seq;
         if let Event::TurnStarted { prompt, origin, by, .. } = &logged.event {
+            let had_prompt = known.last_prompt.is_some();
             let is_retry = known.begins_retry(prompt, *origin, by.as_deref());
-            let requests = self.requests.get_mut(id);
+            let mut requests = self.requests.get_mut(id);
             known.asker = if is_retry {
                 requests.and_then(|requests| requests.take_retry(by.as_deref(), logged.at))
             } else {
+                // Otherwise, a retry may follow that ends this turn.
+                if let Some(requests) = requests.as_mut().filter(|_| !had_prompt) {
+                    requests.end_retries(logged.at);
+                }
                 by.as_deref().map(|name| asker(name, requests, logged.at))
             };
+        } else if let Event::PromptWithdrawn { by: Some(name), .. } = &logged.event {
+            if let Some(requests) = self.requests.get_mut(id) {
+                requests.take(name, logged.at);
+            }
         } else if matches!(logged.event, Event::TurnEnded { .. }) {
             known.asker = None;
         }
@@ -159,14 +177,35 @@ fn asker(name: &str, requests: Option<&mut TurnRequests>, begun: Timestamp) -> A
 
 impl TurnRequests {
     fn add(&mut self, actor: Actor, is_retry: bool, asked: Timestamp) {
-        self.0.retain(|request| request.actor.name != actor.name || request.is_retry != is_retry);
+        let replaced = self.remove(&actor.name, is_retry);
+        let replaced = replaced.map(|replaced| Box::new(TurnRequest { replaced: None, ..replaced }));
         if self.0.len() >= REQUESTS_MAX {
             self.0.remove(0);
         }
-        self.0.push(TurnRequest { actor: Arc::new(actor), asked, is_retry, waits: true });
+        self.0.push(TurnRequest { actor: Arc::new(actor), asked, is_retry, waits: true, replaced });
     }
 
-    /// Returns the caller with this name, whose turn begins.
+    fn remove(&mut self, name: &str, is_retry: bool) -> Option<TurnRequest> {
+        let is_it = |request: &TurnRequest| request.actor.name == name && request.is_retry == is_retry;
+        let at = self.0.iter().position(is_it)?;
+        Some(self.0.remove(at))
+    }
+
+    /// Removes the last request of a caller, and puts back the one that it replaced.
+    fn forget_last(&mut self, name: &str, is_retry: bool) {
+        if let Some(before) = self.remove(name, is_retry).and_then(|request| request.replaced) {
+            let at = self.0.partition_point(|request| request.asked <= before.asked);
+            self.0.insert(at, *before);
+        }
+    }
+
+    /// Ends the wait of retries that were asked for before the first turn began: the session had nothing to retry.
+    fn end_retries(&mut self, begun: Timestamp) {
+        let is_old = |request: &&mut TurnRequest| request.is_retry && request.asked <= begun;
+        self.0.iter_mut().filter(is_old).for_each(|request| request.waits = false);
+    }
+
+    /// Returns the caller with this name, whose prompt no longer waits.
     fn take(&mut self, name: &str, begun: Timestamp) -> Option<Arc<Actor>> {
         let is_prompt = |request: &&mut TurnRequest| {
             request.actor.name == name && !request.is_retry && request.asked <= begun
@@ -494,6 +533,46 @@ mod tests {
         world.restart();
         world.clear();
         assert_eq!(world.turn("a", Some("laptop")), (None, None));
+    }
+
+    #[test]
+    fn a_request_that_never_begins_does_not_get_a_later_retry() {
+        let mut world = World::new();
+        world.retries("boss", "t1"); // there is no prompt yet
+        world.turn("a", Some("laptop"));
+        world.clear();
+        assert_eq!(world.turn("a", Some("laptop")), (None, None), "a retry that another node got");
+        world.retries("boss", "t2");
+        world.tracker.forget_request(&World::id(), "boss", true);
+        world.asks("laptop", "t3");
+        world.append(Event::PromptWithdrawn { text: "b".to_owned(), by: Some("laptop".to_owned()) });
+        world.clear();
+        assert_eq!(world.turn("a", Some("laptop")), (None, None));
+    }
+
+    #[test]
+    fn a_retry_behind_the_prompt_that_it_repeats_belongs_to_the_caller_who_asked_for_it() {
+        let mut world = World::new();
+        world.turn("a", Some("laptop"));
+        world.asks("phone", "t1");
+        world.retries("boss", "t2");
+        assert_eq!(world.turn("b", Some("phone")), caller("phone", "t1"));
+        world.clear();
+        assert_eq!(world.turn("b", Some("phone")), caller("boss", "t2"));
+    }
+
+    #[test]
+    fn a_refused_request_does_not_replace_the_earlier_one_of_its_caller() {
+        let mut world = World::new();
+        world.asks("laptop", "t1");
+        world.asks("laptop", "t2");
+        world.tracker.forget_request(&World::id(), "laptop", false);
+        assert_eq!(world.turn("a", Some("laptop")), caller("laptop", "t1"));
+        world.retries("boss", "t3");
+        world.retries("boss", "t4");
+        world.tracker.forget_request(&World::id(), "boss", true);
+        world.clear();
+        assert_eq!(world.turn("a", Some("laptop")), caller("boss", "t3"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sysop_core::id::{SessionId, TurnId};
 use sysop_core::message::ModelRef;
+use sysop_core::policy::ApprovalMode;
 use sysop_core::skill::Skill;
 
 use super::body::Object;
@@ -29,6 +30,9 @@ pub(super) struct HostList {
 struct HostRow {
     name: String,
     description: String,
+    /// Approval mode of a session on this host for which none is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approve: Option<ApprovalMode>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -43,8 +47,11 @@ pub(super) struct PathList {
 
 /// `GET /api/hosts`.
 pub(super) async fn hosts(State(shared): State<SharedServer>) -> Json<HostList> {
-    let hosts = shared.registry.backend.hosts().into_iter();
-    let hosts = hosts.map(|host| HostRow { name: host.name, description: host.description });
+    let backend = &shared.registry.backend;
+    let hosts = backend.hosts().into_iter().map(|host| {
+        let approve = backend.default_approval(&host.name);
+        HostRow { name: host.name, description: host.description, approve }
+    });
     Json(HostList { hosts: hosts.collect() })
 }
 

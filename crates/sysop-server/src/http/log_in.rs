@@ -47,9 +47,9 @@ fn token_in(typed: &str) -> &str {
     &token[..end.unwrap_or(token.len())]
 }
 
-/// `GET /login`: the address of a form with a wrong token, opened again. A relative address also holds behind a proxy.
+/// `GET /login`: the address of a form with a wrong token, opened again.
 pub(super) async fn to_page() -> (StatusCode, [(HeaderName, &'static str); 1]) {
-    (StatusCode::SEE_OTHER, [(header::LOCATION, "./")])
+    (StatusCode::SEE_OTHER, [(header::LOCATION, "/")])
 }
 
 /// `GET /login.js`: the script of the login form.

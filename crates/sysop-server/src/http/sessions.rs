@@ -24,6 +24,7 @@ use sysop_wire::{
 };
 
 use super::body::Object;
+use super::redacted_artifact::redacted_pieces;
 use super::{SharedServer, approvals, body, openapi, problem};
 use crate::authenticator::Caller;
 use crate::backend::{Artifact, BackendError, CreateSession};
@@ -328,8 +329,16 @@ pub(super) async fn delete(State(shared): State<SharedServer>, Path(id): Path<St
 pub(super) async fn artifact(
     State(shared): State<SharedServer>,
     Path((id, name)): Path<(String, String)>,
+    Extension(caller): Extension<Caller>,
 ) -> Response {
-    match shared.registry.backend.artifact(&SessionId::new(id), &name).await {
+    let backend = &shared.registry.backend;
+    // Text may begin like an image; an image has a size, too.
+    let is_redacted = !caller.scopes.operate && backend.image_header(&name).await.is_err();
+    match backend.artifact(&SessionId::new(id), &name).await {
+        Ok(artifact) if is_redacted => {
+            let headers = [(header::CONTENT_TYPE, "application/octet-stream")];
+            (headers, Body::from_stream(redacted_pieces(artifact.pieces))).into_response()
+        }
         // Any bytes that a command printed: a browser must not interpret them as a page.
         Ok(Artifact { bytes, pieces }) => {
             let headers = [

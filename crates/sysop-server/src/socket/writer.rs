@@ -142,9 +142,10 @@ impl<'a> SocketWriter<'a> {
             }
         }
         self.feed = None; // also drops its tool registration
-        let mut feed =
+        let feed =
             SessionFeed::new(self.session_ref.clone(), self.inner.registry.backend.as_ref(), start, true)
                 .await;
+        let mut feed = feed.for_caller(self.caller);
         match lent {
             ToolManifest::Tools(lent) => {
                 feed.register(Some(

@@ -48,6 +48,16 @@ async fn the_openers_name_without_the_operate_scope_cannot_decide() {
 }
 
 #[tokio::test]
+async fn the_names_of_files_need_the_operate_scope() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let path = format!("/api/agent/sessions/{id}/paths?word=a");
+    for (who, status) in [("reader", 403), ("decider", 403), ("operator", 200)] {
+        assert_eq!(get(world.address, who, &path).await.status, status, "{who}");
+    }
+}
+
+#[tokio::test]
 async fn running_without_approval_needs_the_decide_scope() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
@@ -128,4 +138,54 @@ async fn sessions_name_their_opener_and_decisions_their_author() {
     assert_eq!(socket.until("approval.closed").await["by"], "decider");
     let events = get(world.address, "reader", &format!("/api/agent/sessions/{id}")).await;
     assert_eq!(events.status, 200);
+}
+
+/// Returns the live output of a call that prints secrets, as a caller sees it.
+async fn output_for(world: &World, who: &str, start: &str) -> String {
+    let id = session(world.address, "ann", &json!({"approve": "auto"})).await;
+    let path = format!("/api/agent/sessions/{id}/messages");
+    let words = |command: &str| json!({"content": format!("call bash {{\"command\": \"{command}\"}}")});
+    if start == "earlier" {
+        let mut before = Events::of(world.address, "ann", &id, None).await;
+        assert_eq!(post(world.address, "ann", &path, &words("ls")).await.status, 202);
+        before.until("assistant.done").await;
+    }
+    let mut events = Events::of(world.address, who, &id, None).await;
+    events.until(if start == "earlier" { "assistant.done" } else { "session.created" }).await;
+    assert_eq!(post(world.address, "ann", &path, &words("env")).await.status, 202);
+    let told = events.until("tool.finished").await;
+    let output = told.iter().filter(|event| event.data["type"] == "tool.output");
+    output.filter_map(|event| event.data["content"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn live_output_is_redacted_for_callers_who_may_not_operate() {
+    let world = World::start().await;
+    for start in ["new", "earlier"] {
+        let raw = output_for(&world, "operator", start).await;
+        assert!(raw.contains("DB_PASSWORD=hunter22\n") && raw.contains("MIIE"), "{raw}");
+        for who in ["reader", "decider"] {
+            let clean = output_for(&world, who, start).await;
+            assert_eq!(clean, "begun\nDB_PASSWORD=[redacted: secret]\n[redacted: private key]\n$ ", "{who}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn stored_output_is_redacted_for_callers_who_may_not_operate() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    for (name, raw, clean) in [
+        ("env", "DB_PASSWORD=hunter22\n", "DB_PASSWORD=[redacted: secret]\n"),
+        ("notes", "GIF89a\npassword: hunter22\n", "GIF89a\npassword: [redacted: secret]\n"),
+        (
+            "picture",
+            "GIF89a\u{1}\0\u{1}\0\npassword: hunter22\n",
+            "GIF89a\u{1}\0\u{1}\0\npassword: hunter22\n",
+        ),
+    ] {
+        let path = format!("/api/agent/sessions/{id}/artefacts/{name}");
+        assert_eq!(get(world.address, "operator", &path).await.body, raw);
+        assert_eq!(get(world.address, "reader", &path).await.body, clean);
+    }
 }

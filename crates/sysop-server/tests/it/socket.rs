@@ -336,6 +336,8 @@ async fn the_socket_watches_and_types_into_the_terminal() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    ann.say(json!({"type": "terminal.input", "data": "early\r"})).await;
+    assert_eq!(ann.until("error").await["code"], "no_terminal");
     ann.say(json!({"type": "terminal.attach", "cols": 80, "rows": 24})).await;
     let first = ann.until("terminal.output").await;
     assert_eq!(
@@ -379,6 +381,17 @@ async fn a_server_that_ends_for_good_says_so_to_its_sockets() {
     assert!(ann.next().await.is_none());
     assert_eq!(u16::from(ann.closed.unwrap().code), 1001);
     world.ended().await;
+}
+
+#[tokio::test]
+async fn a_retry_is_attributed_as_such() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    ann.turn("first").await;
+    ann.say(json!({"type": "retry"})).await;
+    ann.until("assistant.done").await;
+    assert_eq!(*world.machine.requests.lock(), [("ann".to_owned(), false), ("ann".to_owned(), true)]);
 }
 
 #[tokio::test]

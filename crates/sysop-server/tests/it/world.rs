@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use sysop_core::event::{ConfigChange, Logged};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
+use sysop_core::image::{self, ImageHeader};
 use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{ApprovalMode, CommandContext, Rule, Survey};
@@ -259,11 +261,22 @@ impl SessionBackend for ScriptedBackend {
     }
 
     async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError> {
-        if name != "kept" {
-            return Err(BackendError::NotFound(id.clone()));
-        }
-        let pieces = ["<b>", "whole", "</b>"].map(|piece| Ok(Bytes::from(piece)));
-        Ok(Artifact { bytes: 12, pieces: futures::stream::iter(pieces).boxed() })
+        let pieces = match name {
+            "kept" => ["<b>", "whole", "</b>"],
+            "env" => ["DB_PASSWORD=", "hunter22", "\n"],
+            "notes" => ["GIF89a", "\npassword: hunter22", "\n"],
+            "picture" => ["GIF8", "9a\u{1}\0\u{1}\0", "\npassword: hunter22\n"],
+            _ => return Err(BackendError::NotFound(id.clone())),
+        };
+        let bytes = pieces.concat().len() as u64;
+        let pieces = pieces.map(|piece| Ok(Bytes::from(piece)));
+        Ok(Artifact { bytes, pieces: futures::stream::iter(pieces).boxed() })
+    }
+
+    async fn image_header(&self, artifact: &str) -> Result<ImageHeader, BackendError> {
+        let read = self.artifact(&SessionId::new("s"), artifact).await?.pieces;
+        let bytes = read.map(|piece| piece.expect("the artifact is in memory")).collect::<Vec<_>>().await;
+        image::check(&bytes.concat()).map_err(|error| BackendError::Invalid(error.to_string()))
     }
 
     fn check_change(&self, change: &ConfigChange) -> Result<(), String> {
@@ -295,7 +308,13 @@ impl SessionBackend for ScriptedBackend {
         Ok(Rule { origin: "rules.toml:1".to_owned(), ..rule })
     }
 
-    fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>, _: bool) {}
+    fn attribute_to(&self, _: &SessionId, who: &str, _: Option<&str>, is_retry: bool) {
+        self.machine.requests.lock().push((who.to_owned(), is_retry));
+    }
+
+    fn forget_request(&self, _: &SessionId, who: &str, is_retry: bool) {
+        self.machine.requests.lock().retain(|request| *request != (who.to_owned(), is_retry));
+    }
 
     async fn audit_refusal(&self, _: &SessionId, who: &str, _: &str) {
         self.machine.refused.lock().push(who.to_owned());
@@ -429,8 +448,11 @@ fn says(text: &str) -> BoxStream<'static, ModelEvent> {
 pub(crate) struct Machine {
     pub(crate) ran: Mutex<Vec<String>>,
     pub(crate) typed: Mutex<Vec<u8>>,
+    is_terminal_open: AtomicBool,
     /// Callers whose decision was refused.
     pub(crate) refused: Mutex<Vec<String>>,
+    /// Callers who asked for a turn, each with true if it was a retry.
+    pub(crate) requests: Mutex<Vec<(String, bool)>>,
     pub(crate) arrived: Notify,
     pub(crate) rules: Mutex<Vec<Rule>>,
     /// True to make writing a rule fail.
@@ -501,17 +523,28 @@ impl Host for OwnHost {
                     PromptReply::NoSecret | PromptReply::Refused => Outcome::failed("nobody answered"),
                 }
             }
+            "env" => {
+                for text in [
+                    "DB_PASSWORD=hun",
+                    "ter22\n-----BEGIN PRIVATE KEY-----\nMII",
+                    "E\n-----END PRIVATE KEY-----\n$ ",
+                ] {
+                    sink.output(text);
+                }
+                Outcome::ok("done")
+            }
             _ => Outcome::ok(format!("ran {command}")),
         }
     }
 }
 
-/// A terminal that shows one line and records the input.
+/// A terminal that shows one line and records the input. It is open once somebody watches it.
 struct Screen(Arc<Machine>);
 
 #[async_trait]
 impl Terminal for Screen {
     async fn watch(&self) -> Result<TerminalView, String> {
+        self.0.is_terminal_open.store(true, Ordering::Relaxed);
         let outputs = VecDeque::from([
             TerminalOutput::Bytes(Bytes::from_static(b"caf\xc3")),
             TerminalOutput::Bytes(Bytes::from_static(b"\xa9\r\n")),
@@ -536,4 +569,8 @@ impl Terminal for Screen {
     fn release(&self, _: &str) {}
 
     fn resize(&self, _: TerminalSize) {}
+
+    fn is_open(&self) -> bool {
+        self.0.is_terminal_open.load(Ordering::Relaxed)
+    }
 }

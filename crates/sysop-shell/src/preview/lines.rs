@@ -23,30 +23,35 @@ impl PreviewPlan {
     /// Returns the lines to show. The hosts are grouped by what would happen on them. The lines contain
     /// unchecked text from the hosts.
     pub fn lines(&self, results: &[ProbeResult]) -> Vec<String> {
-        let mut groups: BTreeMap<Vec<Report>, Vec<&str>> = BTreeMap::new();
+        let names_failures = self.names_failures(results);
+        let mut groups: BTreeMap<GroupResult, Vec<&str>> = BTreeMap::new();
         for result in results {
-            groups.entry(self.reports(&result.output)).or_default().push(&result.host);
+            let of_host = match &result.output {
+                Err(why) if names_failures => GroupResult::Failed(short_failure(why, &result.host)),
+                output => GroupResult::Probed(self.reports(output)),
+            };
+            groups.entry(of_host).or_default().push(&result.host);
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
-        // Odd hosts first: they are what a user must look at.
-        groups.sort_by_key(|(_, hosts)| hosts.len());
+        // Odd hosts first: they are what a user must look at. Nothing is known about those whose probe failed.
+        groups.sort_by_key(|(result, hosts)| (matches!(result, GroupResult::Failed(_)), hosts.len()));
         let (summary, diff) = match groups.as_slice() {
             [] => return Vec::new(),
-            [(reports, hosts)] => {
-                let (mut lines, more) = self.summary(reports);
+            [(result, hosts)] => {
+                let (mut lines, more) = self.group_summary(result);
                 if let (Some(first), true) = (lines.first_mut(), hosts.len() > 1) {
                     *first = format!("{}: {first}", report::counted(hosts.len() as u64, "host"));
                 }
                 let mut lines: Vec<Vec<LinePart>> =
                     lines.into_iter().map(|text| vec![LinePart::of(text)]).collect();
                 end_with(lines.last_mut(), &left_out(more, self.omitted));
-                (lines, cut_diff(&diff_of(reports)))
+                (lines, cut_diff(&diff_of(result)))
             }
             groups => {
-                let parts = groups.iter().map(|(reports, hosts)| self.group_parts(reports, hosts));
+                let parts = groups.iter().map(|(result, hosts)| self.group_parts(result, hosts));
                 let mut lines = groups_in_lines(parts.collect());
                 end_with(lines.last_mut(), &left_out(0, self.omitted));
-                let diffs = groups.iter().map(|(reports, hosts)| (hosts_text(hosts), diff_of(reports)));
+                let diffs = groups.iter().map(|(result, hosts)| (hosts_text(hosts), diff_of(result)));
                 let diffs = diffs.filter(|(_, diff)| !diff.is_empty());
                 let diffs: Vec<String> =
                     diffs.flat_map(|(hosts, diff)| [vec![format!("--- {hosts}")], diff].concat()).collect();
@@ -57,9 +62,24 @@ impl PreviewPlan {
         summary.chain(diff.iter().map(|line| cut(line, LINE_CHARS_MAX))).collect()
     }
 
+    /// Returns true if a failed probe has one line about its host, and not one for each effect. Effects that are known
+    /// without a probe are then left out, so they must be shown for another host.
+    fn names_failures(&self, results: &[ProbeResult]) -> bool {
+        let knows = |effect: &PlannedEffect| matches!(effect.entry, Entry::Line(_));
+        let is_shown = || results.iter().any(|result| result.output.is_ok());
+        results.len() > 1 && (is_shown() || !self.effects.iter().any(knows))
+    }
+
+    fn group_summary(&self, result: &GroupResult) -> (Vec<String>, usize) {
+        match result {
+            GroupResult::Probed(reports) => self.summary(reports),
+            GroupResult::Failed(why) => (vec![format!("effect unknown ({why})")], 0),
+        }
+    }
+
     /// Returns the parts of the line about a group of hosts.
-    fn group_parts(&self, reports: &[Report], hosts: &[&str]) -> Vec<LinePart> {
-        let (lines, more) = self.summary(reports);
+    fn group_parts(&self, result: &GroupResult, hosts: &[&str]) -> Vec<LinePart> {
+        let (lines, more) = self.group_summary(result);
         let count = lines.len();
         let mut parts: Vec<LinePart> = lines.into_iter().map(LinePart::of).collect();
         for part in parts.iter_mut().take(count.saturating_sub(1)) {
@@ -143,6 +163,20 @@ impl PreviewPlan {
     fn is_single(&self) -> bool {
         self.omitted == 0 && self.effects.len() == 1
     }
+}
+
+/// The result that hosts have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum GroupResult {
+    Probed(Vec<Report>),
+    /// Reason why the probe did not run to its end.
+    Failed(String),
+}
+
+/// Returns the reason why a probe failed without the host's name before it and without the hint after it.
+fn short_failure(why: &str, host: &str) -> String {
+    let why = why.strip_prefix(host).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(why);
+    report::name(why.split_once("; ").map_or(why, |(failure, _)| failure))
 }
 
 /// Part of a line: a text that may be shortened, and the words after it, which are always shown.
@@ -246,8 +280,13 @@ fn read_section(view: &View, records: &Records) -> Result<Report, Reason> {
     Ok(report)
 }
 
-fn diff_of(reports: &[Report]) -> Vec<String> {
-    reports.iter().flat_map(|report| report.diff.iter().cloned()).collect()
+fn diff_of(result: &GroupResult) -> Vec<String> {
+    match result {
+        GroupResult::Probed(reports) => {
+            reports.iter().flat_map(|report| report.diff.iter().cloned()).collect()
+        }
+        GroupResult::Failed(_) => Vec::new(),
+    }
 }
 
 fn cut_diff(all: &[String]) -> Vec<String> {

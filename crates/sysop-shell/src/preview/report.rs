@@ -70,11 +70,17 @@ pub(super) fn command(text: &str) -> String {
     }
 }
 
-/// Returns a name on one line, without control characters and shortened.
+/// Returns a name on one line, with control characters escaped as in the command, and shortened.
 pub(super) fn name(text: &str) -> String {
     let text = text.strip_prefix("./-").map_or_else(|| text.to_owned(), |rest| format!("-{rest}"));
-    let clean = |c: char| if c.is_control() { '?' } else { c };
-    let mut out: String = text.chars().map(clean).take(NAME_CHARS_MAX).collect();
+    let mut out = String::new();
+    for sign in text.chars().take(NAME_CHARS_MAX) {
+        match sign {
+            '\n' | '\r' | '\t' => out.extend(sign.escape_default()),
+            _ if sign.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(sign))),
+            _ => out.push(sign),
+        }
+    }
     if text.chars().count() > NAME_CHARS_MAX {
         out.push('…');
     }
@@ -122,6 +128,6 @@ mod tests {
     fn a_command_is_quoted_up_to_its_first_newline() {
         assert_eq!(command("cat <<EOF >a\none\nEOF"), "cat <<EOF >a…");
         assert_eq!(command("ls a"), "ls a");
-        assert_eq!(name("two\nlines"), "two?lines", "the name of a file");
+        assert_eq!(name("two\nlines\u{1b}[2J"), "two\\nlines\\x1b[2J", "the name of a file");
     }
 }

@@ -34,6 +34,7 @@ pub(super) enum Check {
     Sysctl,
     Service,
     Container,
+    Environment,
     AfterDashes,
     Push,
     Address,
@@ -73,6 +74,7 @@ const NAMES: &[(&str, Check)] = &[
     ("sysctl", Check::Sysctl),
     ("service", Check::Service),
     ("container", Check::Container),
+    ("environment", Check::Environment),
     ("after_dashes", Check::AfterDashes),
     ("push", Check::Push),
     ("address", Check::Address),
@@ -152,6 +154,7 @@ impl Check {
             Self::Sysctl => sysctl(state, call, reading),
             Self::Service => return service(state, call),
             Self::Container => container(state, call, arguments, reading),
+            Self::Environment => environment(state, call, reading),
             Self::AfterDashes => after_dashes(state, call, arguments),
             Self::Push => push(state, call, arguments, reading),
             Self::Address => remote::address(state, call, arguments),
@@ -400,6 +403,32 @@ fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], read
     if own.iter().any(|word| word.text().contains("docker.sock")) {
         state.note(call.span, RiskClass::Dangerous, "gives a container access to the host");
     }
+}
+
+/// Assesses `docker inspect`: notes that it shows the environment of a container, unless the format or the type
+/// excludes that.
+fn environment(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let formats = reading.values(&["f", "format"]);
+    let types = reading.values(&["type"]);
+    let is_container = types.iter().all(|kind| !matches!(*kind, "image" | "network" | "volume" | "node"));
+    if is_container && (formats.is_empty() || formats.iter().any(|format| may_show_environment(format))) {
+        state.note(call.span, RiskClass::ReadsSecret, "shows the environment of containers");
+    }
+}
+
+/// Returns true if a template of `docker inspect` may show the environment: it names it, or something that contains it.
+fn may_show_environment(format: &str) -> bool {
+    let format = format.to_lowercase();
+    let names_part = |(point, _): (usize, &str)| {
+        let rest = &format[point + 1..];
+        let (name, after) =
+            rest.split_at(rest.find(|char: char| !char.is_ascii_alphanumeric()).unwrap_or(rest.len()));
+        !matches!(name, "" | "createcommand") && (name != "config" || after.starts_with('.'))
+    };
+    format.contains(crate::lexer::UNKNOWN)
+        || !format.contains("{{")
+        || ["env", "index"].iter().any(|word| format.contains(word))
+        || !format.match_indices('.').all(names_part)
 }
 
 /// Assesses `mount` and `umount`: notes system directories that are mounted over or unmounted.

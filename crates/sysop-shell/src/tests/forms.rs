@@ -790,8 +790,11 @@ fn a_process_id_at_the_end_of_a_word_is_an_unknown_value() {
 #[test]
 fn a_hidden_character_is_named() {
     for (command, escape) in [("ls \u{1f469}\u{200d}\u{1f4bb}", "\\u{200d}"), ("ls \u{1b}[1m", "\\x1b")] {
-        let (class, why) = class_of(command);
-        assert_eq!(class, RiskClass::Dangerous);
-        assert_eq!(why, format!("contains the control or invisible character {escape}"));
+        let why = format!("contains the control or invisible character {escape}");
+        assert_eq!(class_of(command), (RiskClass::Dangerous, why));
     }
+    let (_, why) = class_of("ls \u{202e}a\u{2066}b\u{202e}c\u{2069}");
+    assert_eq!(why, "contains the control or invisible characters \\u{202e}, \\u{2066}, \\u{2069}");
+    let many: String = ('\u{200b}'..='\u{200f}').chain('\u{202a}'..='\u{202e}').collect();
+    assert!(class_of(&many).1.ends_with("\\u{202c} and 2 more"));
 }

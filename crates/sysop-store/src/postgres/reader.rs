@@ -26,8 +26,8 @@ const ANNOTATE: &str =
 const SEARCH: &str = "SELECT session, body FROM sysop_events JOIN sysop_sessions ON id = session \
                       WHERE body ILIKE ALL ($1) ORDER BY changed DESC, session DESC, seq DESC";
 
-const SELECT_REFERENCING_BODIES: &str =
-    "SELECT body FROM sysop_events WHERE strpos(body, $1) > 0 OR strpos(body, $2) > 0";
+const SELECT_REFERENCING_BODIES: &str = "SELECT body FROM sysop_events \
+     WHERE strpos(body, $1) > 0 OR strpos(body, $2) > 0 OR strpos(body, $3) > 0";
 
 impl Database {
     /// See `Store::load`. Returns `NotFound` if the session does not exist.
@@ -128,7 +128,8 @@ impl Database {
         }
         let query = sqlx::query_scalar::<_, String>(SELECT_REFERENCING_BODIES)
             .bind(FILE_REFERENCE_MARKERS[0])
-            .bind(FILE_REFERENCE_MARKERS[1]);
+            .bind(FILE_REFERENCE_MARKERS[1])
+            .bind(FILE_REFERENCE_MARKERS[2]);
         let mut bodies = query.fetch(&self.pool);
         while let Some(body) = bodies.try_next().await.map_err(|error| self.fault(&error))? {
             named.extend(referenced_files_in(&body, files));

@@ -31,7 +31,7 @@ const LOAD: &str =
 const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root, pinned FROM sessions \
                     ORDER BY changed DESC, id DESC LIMIT ?";
 const SELECT_REFERENCING_BODIES: &str =
-    "SELECT body FROM events WHERE instr(body, ?) > 0 OR instr(body, ?) > 0";
+    "SELECT body FROM events WHERE instr(body, ?) > 0 OR instr(body, ?) > 0 OR instr(body, ?) > 0";
 
 /// Reads one database. Connections are opened on demand and then reused.
 #[derive(Debug)]

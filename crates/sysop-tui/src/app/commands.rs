@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use sysop_core::event::{ConfigChange, Decision, Input, Origin};
-use sysop_core::id::TurnId;
+use sysop_core::id::{CallId, TurnId};
 use sysop_core::model_provider::typed_model;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
@@ -24,6 +24,9 @@ const STATUS: &str = "Status";
 
 /// Key that stops a turn.
 const STOP_KEY: &str = "Esc";
+
+/// Message after a text at the proposal of a call of the user's own.
+const NOT_SENT: &str = "your text was not sent; it is in the input";
 
 const ENDS_PAUSED_TURN: &str = "not run: it would end the paused turn; resume or stop the turn first";
 
@@ -85,7 +88,9 @@ impl App {
             InputLine::Theme(Some(theme)) => self.take_theme(theme),
             InputLine::Effort(effort) => self.configure(ConfigChange::Effort(effort), now),
             InputLine::Trust => vec![Action::TrustWorkspace],
-            InputLine::New => vec![Action::OpenSession(SessionSelector::New)],
+            InputLine::New => {
+                vec![Action::OpenSession(SessionSelector::new_after(&self.transcript))]
+            }
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_expecting(Input::Resume, PendingAck::Event, now)
             }
@@ -98,7 +103,7 @@ impl App {
             InputLine::Mode(Some(mode)) => self.configure(ConfigChange::Mode(mode), now),
             InputLine::Mode(None) => self.show_mode(now),
             InputLine::Host(None) => self.without_action(|app| app.pick_host(now)),
-            InputLine::Host(Some(host)) => vec![Action::OpenSession(SessionSelector::NewOnHost(host))],
+            InputLine::Host(Some(host)) => self.open_on(host),
             InputLine::Routines => self.without_action(|app| app.pick_routine(now)),
             InputLine::Mcp => self.fetch_list(ListKind::ToolServers),
             InputLine::OpenShell => vec![Action::ShowTerminal],
@@ -116,6 +121,10 @@ impl App {
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
         }
+    }
+
+    pub(super) fn open_on(&self, host: String) -> Vec<Action> {
+        vec![Action::OpenSession(SessionSelector::on_host_after(host, &self.transcript))]
     }
 
     fn compact(&mut self, focus: Option<String>, now: Duration) -> Vec<Action> {
@@ -152,18 +161,33 @@ impl App {
         }
     }
 
-    /// Sends a message to the model: the reason for rejecting the proposal under review, else a prompt. No model gets the
-    /// result of a call of the user's own, so that a message at such a proposal drops the call and is the next prompt.
+    /// Sends a message to the model: the reason for rejecting the proposal under review, else a prompt.
     fn message(&mut self, text: String, now: Duration) -> Vec<Action> {
         let Some(review) = &self.review else { return self.prompt(text, now) };
         let call = review.call().clone();
-        let is_own = self.transcript.plan(&call).is_some_and(|plan| plan.origin != Origin::Model);
+        self.reject(call, &text, now)
+    }
+
+    /// Rejects a proposal with a reason. No model gets the result of a call of the user's own, so that the text at such a
+    /// proposal returns to the box.
+    pub(super) fn reject(&mut self, call: CallId, text: &str, now: Duration) -> Vec<Action> {
+        let is_own = self.transcript.plan(&call).is_some_and(|plan| plan.is_own(None));
+        let actions = self.decide(call, Decision::Reject { reason: text.trim().replace('\n', " ") }, now);
         if is_own {
-            let mut actions = self.decide(call, Decision::Reject { reason: String::new() }, now);
-            actions.extend(self.send_expecting(Input::prompt(text), PendingAck::Turn, now));
-            return actions;
+            self.composer_mut().set(text);
+            self.show_flash(NOT_SENT, now);
         }
-        self.decide(call, Decision::Reject { reason: text.trim().replace('\n', " ") }, now)
+        actions
+    }
+
+    /// Says why the session has no terminal to open.
+    pub fn no_terminal(&self) -> &'static str {
+        match self.transcript.session_info() {
+            Some(info) if ui_text::is_fleet(&info.host) => {
+                "sessions on several hosts have no terminal; /host NAME starts one on a single host"
+            }
+            Some(_) | None => "no terminal in this session",
+        }
     }
 
     /// Returns true if the line is a message to the model. Returns false for commands, including those that send a prompt

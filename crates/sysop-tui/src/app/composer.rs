@@ -15,11 +15,13 @@ pub struct Composer {
     area: TextArea<'static>,
     pastes: Vec<(String, String)>,
     pasted: usize,
+    /// True if the text was removed and the key for undo brings it back.
+    is_cleared: bool,
 }
 
 impl Default for Composer {
     fn default() -> Self {
-        Self { area: text_area::area(""), pastes: Vec::new(), pasted: 0 }
+        Self { area: text_area::area(""), pastes: Vec::new(), pasted: 0, is_cleared: false }
     }
 }
 
@@ -58,6 +60,17 @@ impl Composer {
     /// Replaces the text. The user can undo this.
     pub fn set(&mut self, text: &str) {
         text_area::replace(&mut self.area, &text_area::strip_control(text));
+    }
+
+    /// Removes the text. The user can undo this.
+    pub(super) fn clear(&mut self) {
+        self.set("");
+        self.is_cleared = true;
+    }
+
+    /// Returns true if there is nothing to lose: no text, and none that the key for undo brings back.
+    pub(super) fn is_unused(&self) -> bool {
+        self.is_empty() && !self.is_cleared
     }
 
     pub fn take(&mut self) -> String {

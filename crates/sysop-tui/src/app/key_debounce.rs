@@ -2,10 +2,17 @@
 
 use std::time::Duration;
 
+use crossterm::event::KeyEvent;
+
+use super::review::is_plain;
+
 /// Duration for which a question ignores keys after being displayed.
 pub const KEY_DEBOUNCE: Duration = Duration::from_millis(300);
 /// Duration for which a question ignores keys after the user last typed into something else.
 pub(super) const TYPING_DEBOUNCE: Duration = Duration::from_millis(700);
+
+/// Time for which a letter that answered a proposal is ignored if it is pressed again.
+const REPEAT_DEBOUNCE: Duration = Duration::from_secs(1);
 
 /// Time from which a question accepts keys, unknown until the question has been displayed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,5 +66,35 @@ impl KeyDebounce {
     /// Returns the time until which keys are ignored, or `None` if it is unknown or has passed.
     pub(super) fn blocked_until(&self, now: Duration) -> Option<Duration> {
         self.until.filter(|until| *until > now)
+    }
+}
+
+/// Repeats of the letter that answered a proposal. A user who presses it again because the first press seems to have no
+/// effect, as over a slow connection, does not begin a message.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct AnswerRepeats {
+    last: Option<char>,
+    /// Letter that is ignored until the given time.
+    ignored: Option<(char, Duration)>,
+}
+
+impl AnswerRepeats {
+    pub(super) fn note_key(&mut self, key: KeyEvent) {
+        self.last = key.code.as_char().filter(|_| is_plain(key));
+        self.ignored = self.ignored.filter(|(letter, _)| self.last == Some(*letter));
+    }
+
+    /// Records that the last key has answered a proposal.
+    pub(super) fn note_answer(&mut self, now: Duration) {
+        self.ignored = self.last.map(|letter| (letter, now + REPEAT_DEBOUNCE));
+    }
+
+    /// Returns true if the last key only repeats an answer. It then extends the time, as a key may be held down.
+    pub(super) fn is_repeat(&mut self, now: Duration) -> bool {
+        self.ignored = self.ignored.filter(|(_, until)| now < *until);
+        self.ignored.as_mut().is_some_and(|(_, until)| {
+            *until = (*until).max(now + KEY_DEBOUNCE);
+            true
+        })
     }
 }

@@ -7,7 +7,7 @@ use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use ratatui::layout::Position;
-use sysop_core::event::Input;
+use sysop_core::event::{Decision, Input};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::split_styles;
@@ -68,7 +68,8 @@ impl App {
         self.drop_old_flash(now);
         self.last_key = Some(now);
         self.selection = None;
-        if is_dismissed || self.are_keys_muted(now) {
+        self.answer_repeats.note_key(key);
+        if is_dismissed || self.are_keys_muted(now) || self.is_answer_repeated(now) {
             return Vec::new();
         }
         let actions = match self.key_after_letter(key, now) {
@@ -110,6 +111,13 @@ impl App {
         self.keys_muted_until =
             self.keys_muted_until.filter(|until| now < *until).map(|_| now + TYPING_DEBOUNCE);
         self.keys_muted_until.is_some()
+    }
+
+    /// Returns true if the key only repeats the answer to a proposal that has just closed.
+    fn is_answer_repeated(&mut self, now: Duration) -> bool {
+        let is_box_in_front =
+            self.review.is_none() && self.question_prompt.is_none() && self.overlay.is_none();
+        is_box_in_front && self.focus == Focus::Box && self.answer_repeats.is_repeat(now)
     }
 
     pub fn paste(&mut self, text: &str, now: Duration) -> Vec<Action> {
@@ -320,7 +328,7 @@ impl App {
         self.completion = None;
         let text = self.composer().text();
         // As opposed to a new box, this one can undo the change.
-        self.composer_mut().set("");
+        self.composer_mut().clear();
         self.remember(&text).into_iter().collect()
     }
 
@@ -402,7 +410,7 @@ impl App {
         if is_control(key, 'g') && review.is_editable() {
             return vec![Action::OpenEditor(EditTarget::Proposal, review.command())];
         }
-        let early = review.is_answering() && review.debounce.blocked_until(now).is_some();
+        let early = review.is_early(key, now);
         if review.mode() == ReviewMode::Deciding && !early {
             if key.code == KeyCode::Tab {
                 self.enter_cards();
@@ -459,7 +467,10 @@ impl App {
             ReviewEvent::Cancelled => self.stop(),
             ReviewEvent::Decided(decision) => {
                 let call = review.call().clone();
-                self.decide(call, decision, now)
+                match decision {
+                    Decision::Reject { reason } if !reason.is_empty() => self.reject(call, &reason, now),
+                    decision => self.decide(call, decision, now),
+                }
             }
         }
     }

@@ -401,7 +401,7 @@ impl App {
             }
             PickerTarget::Nothing => Vec::new(),
             PickerTarget::Model(model) => self.configure(ConfigChange::Model(model), now),
-            PickerTarget::Host(host) => vec![Action::OpenSession(SessionSelector::NewOnHost(host))],
+            PickerTarget::Host(host) => self.open_on(host),
             PickerTarget::Theme(theme) => self.take_theme(theme),
             PickerTarget::Message(message) => {
                 self.composer_mut().set(&message);
@@ -425,6 +425,6 @@ impl App {
     pub(super) fn fork_before(&mut self, before: TurnId, text: &str) -> Vec<Action> {
         let Some(from) = self.session.clone() else { return Vec::new() };
         self.composer_mut().set(text);
-        vec![Action::OpenSession(SessionSelector::Fork { from, before })]
+        vec![Action::OpenSession(SessionSelector::fork_of(from, before, &self.transcript))]
     }
 }

@@ -45,6 +45,8 @@ pub struct Review {
     area: TextArea<'static>,
     reason: TextArea<'static>,
     pub(super) debounce: KeyDebounce,
+    /// True once the user has returned to the proposal, which is thus known.
+    is_known: bool,
     /// Letter that takes effect at the given time, unless another key follows before.
     held: Option<(char, Duration)>,
     scroll: u16,
@@ -120,6 +122,7 @@ impl Review {
             area: text_area::area(&plan.command),
             reason: text_area::area(""),
             debounce: KeyDebounce::default(),
+            is_known: false,
             held: None,
             scroll: 0,
             below: 0,
@@ -311,7 +314,7 @@ impl Review {
 
     pub(super) fn key(&mut self, key: KeyEvent, now: Duration) -> ReviewEvent {
         // Editing and rejecting need no debounce: the user has seen the proposal.
-        if self.is_answering() && !self.debounce.accepts(now) {
+        if self.is_answering() && !self.needs_no_delay(key) && !self.debounce.accepts(now) {
             return self.early_key(key);
         }
         match self.mode {
@@ -327,6 +330,21 @@ impl Review {
             ReviewMode::Rejecting => self.reject(key),
             ReviewMode::ConfirmingRule => self.confirm_rule(key),
         }
+    }
+
+    /// Returns true if the proposal has not been displayed long enough for this key to answer it.
+    pub(super) fn is_early(&self, key: KeyEvent, now: Duration) -> bool {
+        self.is_answering() && !self.needs_no_delay(key) && self.debounce.blocked_until(now).is_some()
+    }
+
+    /// Returns true if the key answers a proposal at once, because it runs nothing.
+    fn needs_no_delay(&self, key: KeyEvent) -> bool {
+        let is_at_once = match key.code {
+            KeyCode::Esc => true,
+            KeyCode::Char('r' | 'R' | 'i' | 'I' | 'e' | 'E') => self.is_known,
+            _ => false,
+        };
+        is_at_once && self.mode == ReviewMode::Deciding && is_plain(key)
     }
 
     /// Returns the letter of a key that must not take effect at once, as it may begin a message. The keys that only open
@@ -373,13 +391,15 @@ impl Review {
             // A key that is held down repeats itself.
             KeyCode::Char(letter) if letter == opened_by => ReviewEvent::Consumed,
             KeyCode::Char(_) if is_plain(key) => self.begin_message(opened_by),
+            KeyCode::Esc if self.mode == ReviewMode::ConfirmingRule => self.confirm_rule(key),
+            KeyCode::Esc => self.confirm_session(key),
             _ => ReviewEvent::Consumed,
         }
     }
 
     /// Returns to the proposal, which must be displayed again before a key answers it.
     pub(super) fn decide_again(&mut self) {
-        (self.mode, self.debounce) = (ReviewMode::Deciding, KeyDebounce::default());
+        (self.mode, self.debounce, self.is_known) = (ReviewMode::Deciding, KeyDebounce::default(), true);
     }
 
     /// Returns to the proposal, which the user has read, because a message is being written that begins with `letter`. No

@@ -1,13 +1,15 @@
-//! The answer "allow always": the offered rule, and the proposal's state while the rule is being written.
+//! The decision on a proposal, and the answer "allow always": the offered rule, and the proposal's state while the rule
+//! is being written.
 
 use std::time::Duration;
 
-use sysop_core::event::Decision;
+use sysop_core::event::{Decision, Input};
 use sysop_core::id::CallId;
 use sysop_core::transcript::{NO_RULES_HERE, Proposal};
 use sysop_driver::frontend::OfferedRule;
 
 use super::{Action, App, State};
+use crate::BY;
 
 impl App {
     /// Returns the proposal under review if its rule has not been looked up yet.
@@ -25,6 +27,11 @@ impl App {
         review.set_offered_rule(offered.ok_or_else(why));
     }
 
+    pub(super) fn decide(&mut self, call: CallId, decision: Decision, now: Duration) -> Vec<Action> {
+        self.close_review(&call, &decision, now);
+        vec![Action::Send(Input::Decision { call, decision, by: BY.to_owned(), person: None })]
+    }
+
     pub(super) fn decide_always(&mut self, offered: OfferedRule, now: Duration) -> Vec<Action> {
         self.close_review(&offered.call, &Decision::Allow { command: None }, now);
         vec![Action::AllowAlways(offered)]
@@ -32,6 +39,7 @@ impl App {
 
     /// Closes the review of a decided proposal before the log confirms the decision.
     pub(crate) fn close_review(&mut self, call: &CallId, decision: &Decision, now: Duration) {
+        self.answer_repeats.note_answer(now);
         self.decided = Some((call.clone(), State::after(decision)));
         // The message was about this proposal, not the next one.
         (self.review, self.flash) = (None, None);

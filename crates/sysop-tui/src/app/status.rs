@@ -148,6 +148,9 @@ impl App {
                 parts.splice(0..0, self.part(part, facts, now));
             }
         }
+        if let Some(canary) = facts.canary.filter(|_| ui_text::is_fleet(&facts.host)) {
+            parts.push(segment(format!("canary {canary}"), Tone::Dim, 3));
+        }
         let readers = ui_text::other_readers(self.transcript().output_readers());
         parts.extend(readers.map(|readers| segment(readers, Tone::Warn, 1)));
         if facts.mode == Mode::Chat {

@@ -12,6 +12,8 @@ use super::events::TerminalEvent;
 
 /// Maximum time to wait for the rest of a sequence before its ESC counts as the Escape key.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(30);
+/// Maximum time for a sequence that no keys can produce so quickly: the reply of a terminal behind a slow connection.
+const REST_OF_REPLY: Duration = Duration::from_secs(1);
 /// Maximum pause within a paste. After a longer one, the paste so far is reported; the rest is another paste.
 const REST_OF_PASTE: Duration = Duration::from_secs(2);
 /// Maximum length of a sequence, in bytes; a longer sequence is discarded.
@@ -85,7 +87,16 @@ impl InputDecoder {
         if self.paste.as_ref().is_some_and(|paste| !(self.stalled && paste.is_empty())) {
             return Some(REST_OF_PASTE);
         }
-        (!self.waiting.is_empty()).then_some(REST_OF_SEQUENCE)
+        match self.waiting.as_slice() {
+            [] => None,
+            [0x1b, b'[' | b']' | b'P' | b'_', _, ..] => Some(REST_OF_REPLY),
+            _ => Some(REST_OF_SEQUENCE),
+        }
+    }
+
+    /// Returns true if the beginning of a terminal's reply is waiting for its rest.
+    pub(super) fn is_in_reply(&self) -> bool {
+        self.paste.is_none() && self.sequence_timeout() == Some(REST_OF_REPLY)
     }
 
     /// Reports incomplete input as events, because its end did not arrive in time.
@@ -103,9 +114,11 @@ impl InputDecoder {
         match waiting.as_slice() {
             b"\x1b" => events.extend(key(KeyCode::Esc, KeyModifiers::NONE)),
             b"\x1b\x1b" => events.extend([(); 2].iter().flat_map(|()| key(KeyCode::Esc, KeyModifiers::NONE))),
-            [0x1b, letter @ (b'[' | b'O' | b']' | b'P')] => {
+            [0x1b, letter @ (b'[' | b'O' | b']' | b'P' | b'_')] => {
                 events.extend(key(KeyCode::Char(char::from(*letter)), KeyModifiers::ALT));
             }
+            // The rest of a reply is lost, and Escape was pressed.
+            [0x1b, b']' | b'P' | b'_', _, .., 0x1b] => events.extend(key(KeyCode::Esc, KeyModifiers::NONE)),
             // Incomplete sequences and characters are dropped.
             _ => {}
         }
@@ -174,7 +187,7 @@ fn character(bytes: &[u8]) -> DecodeStep {
 /// Decodes input that starts with ESC. `rest` is the input after the ESC.
 fn escape(bytes: &[u8], rest: &[u8]) -> DecodeStep {
     match rest {
-        [] | [0x1b] | [b'O' | b'[' | b'P' | b']'] => DecodeStep::Incomplete,
+        [] | [0x1b] | [b'O' | b'[' | b'P' | b']' | b'_'] => DecodeStep::Incomplete,
         [b'[', ..] => csi(bytes),
         [b'O', last, ..] => {
             DecodeStep::Consumed(3, code_of_letter(*last).and_then(|code| key(code, KeyModifiers::NONE)))
@@ -182,8 +195,10 @@ fn escape(bytes: &[u8], rest: &[u8]) -> DecodeStep {
         // Alt as encoded by rxvt.
         [0x1b, b'[' | b'O', ..] => with_alt(escape(rest, &rest[1..])),
         [0x1b, ..] => DecodeStep::Consumed(1, key(KeyCode::Esc, KeyModifiers::NONE)),
-        // Replies to queries from other programs.
-        [b']', b'0'..=b'9', ..] | [b'P', b'0'..=b'9' | b'>' | b'!' | b'+' | b'$', ..] => string(bytes),
+        // Replies to queries from other programs; the one that begins with `_G` is about images.
+        [b']', b'0'..=b'9', ..] | [b'P', b'0'..=b'9' | b'>' | b'!' | b'+' | b'$', ..] | [b'_', b'G', ..] => {
+            string(bytes)
+        }
         _ => with_alt(step(rest)),
     }
 }
@@ -199,14 +214,20 @@ fn with_alt(step: DecodeStep) -> DecodeStep {
     }
 }
 
-/// Consumes a control string that ends with BEL or ST.
+/// Consumes a control string that ends with BEL or ST. If its end is lost, Ctrl+C and Escape are the next input. Another
+/// control character ends it as well and is dropped: Enter must not count without the text before it.
 fn string(bytes: &[u8]) -> DecodeStep {
-    let end = bytes.iter().position(|byte| *byte == 7).map(|at| at + 1);
-    let other = bytes.windows(2).position(|window| window == b"\x1b\\").map(|at| at + 2);
-    match end.into_iter().chain(other).min() {
-        Some(end) => DecodeStep::Consumed(end, background(&bytes[..end])),
-        None => DecodeStep::Incomplete,
-    }
+    let Some(at) = bytes.iter().skip(1).position(|byte| byte.is_ascii_control()).map(|at| at + 1) else {
+        return DecodeStep::Incomplete;
+    };
+    let end = match &bytes[at..] {
+        [0x07, ..] => at + 1,
+        [0x1b, b'\\', ..] => at + 2,
+        [0x1b] => return DecodeStep::Incomplete,
+        [0x03 | 0x1b, ..] => return DecodeStep::Consumed(at, None),
+        _ => return DecodeStep::Consumed(at + 1, None),
+    };
+    DecodeStep::Consumed(end, background(&bytes[..end]))
 }
 
 /// Returns the event for a background color reply: `ESC ] 11 ; rgb:RRRR/GGGG/BBBB`.
@@ -455,6 +476,36 @@ mod tests {
         assert_eq!(words(came.into()), "Background { is_light: false }");
     }
 
+    #[test]
+    fn a_reply_may_pause_and_is_still_never_typed_text() {
+        for (pieces, events) in [
+            ([&b"\x1b]11;rgb:dddd/"[..], b"ee03/ffff\x07"], "Background { is_light: true }"),
+            ([b"\x1b]1", b"0;rgb:dddd/ee03/ffff\x1b\\"], ""),
+            ([b"\x1bP>|foot(1.", b"16.2)\x1b\\x"], "x"),
+            ([b"\x1b_Gi=1;O", b"K\x1b\\x"], "x"),
+            ([b"\x1b[?62;", b"22cx"], "x"),
+            ([b"\x1b[24;", b"80Rx"], "x"),
+            // Keys end a reply whose rest is lost. Enter does not count without the text before it.
+            ([b"\x1b]11;rgb:", b"no\rx"], "x"),
+            ([b"\x1bP1", b"\x03"], "C-c"),
+            ([b"\x1b]11;rgb:", b"\x1b[A"], "Up"),
+        ] {
+            let (mut decoder, mut came) = (InputDecoder::default(), VecDeque::new());
+            decoder.push(pieces[0], &mut came);
+            assert_eq!(decoder.sequence_timeout(), Some(REST_OF_REPLY), "{pieces:?}");
+            decoder.push(pieces[1], &mut came);
+            assert_eq!(words(came.into()), events, "{pieces:?}");
+        }
+        assert_eq!(slowly(&[b"\x1b]11;rgb:\x1b", b"x"]), "Esc x");
+        // Keys with a modifier are not delayed.
+        let mut decoder = InputDecoder::default();
+        for key in [&b"\x1b"[..], b"\x1b]", b"\x1b[", b"\x1bP", b"\x1b_", b"\x1b\x1b"] {
+            decoder.push(key, &mut VecDeque::new());
+            assert_eq!(decoder.sequence_timeout(), Some(REST_OF_SEQUENCE), "{key:?}");
+            decoder.flush_incomplete(&mut VecDeque::new());
+        }
+    }
+
     fn words(events: Vec<TerminalEvent>) -> String {
         let words: Vec<String> = events
             .into_iter()
@@ -521,6 +572,8 @@ mod tests {
         assert_eq!(read(b"\x1b"), "Esc");
         assert_eq!(read(b"\x1b\x1b"), "Esc Esc");
         assert_eq!(read(b"\x1b["), "A-[");
+        assert_eq!(read(b"\x1b_"), "A-_");
+        assert_eq!(read(b"\x1b_x"), "A-_ x");
         assert_eq!(read(b"\x1b\x1bx"), "Esc A-x");
         assert_eq!(read(b"\x1b[1;"), "");
         let mut decoder = InputDecoder::default();
@@ -567,7 +620,7 @@ mod tests {
             bytes in proptest::collection::vec(
                 proptest::prop_oneof![
                     proptest::strategy::Just(0x1b_u8), any::<u8>(), 0x20_u8..0x7f,
-                    proptest::sample::select(b"[O]P<;~Mu0129A".to_vec()),
+                    proptest::sample::select(b"[O]P_G<;~Mu0129A".to_vec()),
                 ],
                 0..60,
             ),

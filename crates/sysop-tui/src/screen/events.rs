@@ -170,9 +170,13 @@ impl TerminalEvents {
     fn take(&mut self, came: io::Result<Vec<u8>>) {
         match came {
             Ok(bytes) => {
+                let was_in_reply = self.decoder.is_in_reply();
                 self.decoder.push(&bytes, &mut self.waiting);
-                self.sequence_deadline =
-                    self.decoder.sequence_timeout().map(|patience| Instant::now() + patience);
+                // Keys that are taken for the rest of a reply do not prolong the wait for its end.
+                if !(was_in_reply && self.decoder.is_in_reply()) {
+                    self.sequence_deadline =
+                        self.decoder.sequence_timeout().map(|patience| Instant::now() + patience);
+                }
             }
             Err(_) => {
                 self.input = None;

@@ -97,9 +97,9 @@ fn a_long_rule_must_be_scrolled_to_its_end() {
 
 #[test]
 fn always_does_nothing_if_not_offered() {
-    let plain = "a rule covers one plain command";
+    let plain = "rules cover one plain command without";
     for (command, why) in [
-        ("rm -rf /etc", "no rule covers a command that is dangerous"),
+        ("rm -rf /etc", "the command is dangerous"),
         ("touch x; touch y", plain),
         ("touch x > y", plain),
         ("touch $(id)", plain),
@@ -111,7 +111,7 @@ fn always_does_nothing_if_not_offered() {
         assert!(!world.screen(120, 40).contains("A always"), "{command}");
         world.answers_with('A');
         let screen = world.screen(120, 40);
-        assert!(screen.contains(&format!("cannot write a rule: {why}")), "{command}: {screen}");
+        assert!(screen.contains(&format!("no rule possible: {why}")), "{command}: {screen}");
         assert!(!has_decided(&world) && mode(&world) == Some(ReviewMode::Deciding), "{command}");
     }
     // The rule does not apply to an edited command.

@@ -547,6 +547,7 @@ fn the_card_of_twenty_hosts_folds_their_names_and_names_the_canaries() {
     world.says("go").replies(bash("c1", "touch x"));
     let screen = world.screen(80, 24);
     assert!(screen.contains("canary: app01, app02 first"), "{screen}");
+    assert!(screen.lines().last().is_some_and(|status| status.contains("canary 2")), "{screen}");
     assert!(screen.contains("on 20 hosts: app[01-20]") && !screen.contains("app03"), "{screen}");
 }
 

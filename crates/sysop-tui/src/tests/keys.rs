@@ -343,9 +343,9 @@ fn lines_that_start_with_a_slash_are_commands() {
     assert_eq!(
         opened,
         [
-            &SessionSelector::New,
+            &SessionSelector::new_after(world.app.transcript()),
             &SessionSelector::Existing("abc".to_owned()),
-            &SessionSelector::NewOnHost("db1".to_owned())
+            &SessionSelector::on_host_after("db1".to_owned(), world.app.transcript())
         ]
     );
     assert!(world.actions.iter().any(|act| matches!(act, Action::ListModels)));
@@ -421,7 +421,7 @@ fn model_theme_and_message_pickers_work() {
     world.says("first").replies(says("1")).says("second").replies(says("2")).says("/fork").types("first");
     world.press(KeyCode::Enter);
     let forked = world.actions.iter().any(|act| {
-        matches!(act, Action::OpenSession(SessionSelector::Fork { before, from }) if *before == TurnId(1) && from.as_str() == "s1")
+        matches!(act, Action::OpenSession(SessionSelector::Fork { before, from, .. }) if *before == TurnId(1) && from.as_str() == "s1")
     });
     assert!(forked && world.app.composer().text() == "first");
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use sysop_core::event::{Delta, Event, Input};
+use serde_json::json;
+use sysop_core::event::{Decision, Delta, Input, Origin};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{PolicyOptions, READ_ONLY_REFUSAL};
 use sysop_core::spec::SessionSpec;
 
-use super::keys::in_review;
+use super::keys::{decisions, in_review};
 use super::world::{World, bash, control, key, says, spec};
 use crate::app::{Action, AppOptions};
 
@@ -111,18 +112,47 @@ fn a_denied_call_of_the_user_names_its_command_and_its_origin() {
     assert_eq!(screen.matches("denied: this session is read-only").count(), 1, "{screen}");
 }
 
+/// A world whose calls need two approvals.
+fn with_two_approvals() -> World {
+    let policy = PolicyOptions { approvals: 2, ..PolicyOptions::default() };
+    World::of(SessionSpec { policy, ..spec() }, AppOptions::default())
+}
+
 #[test]
-fn a_message_at_a_call_of_the_users_own_is_sent_to_the_model() {
-    let spec = SessionSpec { policy: PolicyOptions { approvals: 2, ..PolicyOptions::default() }, ..spec() };
-    let mut world = World::of(spec, AppOptions::default());
+fn a_text_at_a_call_of_the_users_own_rejects_it_and_returns_to_the_box() {
+    let mut world = with_two_approvals();
     world.says("!touch x").is_read();
     world.types("why does it need approval?");
     let screen = world.screen(100, 24);
-    assert!(screen.contains("Enter reject and send"), "{screen}");
+    assert!(screen.contains("Enter reject, keep text"), "{screen}");
     world.press(KeyCode::Enter);
-    let is_begun = |event: &Event| matches!(event, Event::TurnStarted { prompt, .. } if prompt == "why does it need approval?");
-    assert!(world.log.iter().any(is_begun));
-    assert!(world.asked.is_some() && world.running.is_none());
+    let reason = "why does it need approval?".to_owned();
+    assert_eq!(decisions(&world), [Decision::Reject { reason: reason.clone() }]);
+    assert_eq!(world.app.composer().text(), reason);
+    assert_eq!(world.app.flash(), Some("your text was not sent; it is in the input"));
+    assert!(world.asked.is_none() && world.running.is_none(), "no model is called");
+}
+
+#[test]
+fn a_reason_for_rejecting_a_call_of_the_users_own_returns_to_the_box() {
+    let mut world = with_two_approvals();
+    world.says("!touch x").is_read();
+    world.press(KeyCode::Char('r'));
+    world.passes(Duration::from_secs(1));
+    world.types("not now");
+    world.press(KeyCode::Enter);
+    assert_eq!(decisions(&world), [Decision::Reject { reason: "not now".to_owned() }]);
+    assert_eq!(world.app.composer().text(), "not now");
+}
+
+#[test]
+fn another_agent_that_asked_for_a_call_gets_the_reason_for_its_rejection() {
+    let mut world = with_two_approvals();
+    let arguments = json!({ "command": "touch x" }).as_object().cloned().unwrap_or_default();
+    let (tool, origin) = ("bash".to_owned(), Origin::McpClient);
+    world.tell(Input::Direct { tool, arguments, origin, by: None }).is_read().says("not yet");
+    assert_eq!(decisions(&world), [Decision::Reject { reason: "not yet".to_owned() }]);
+    assert!(world.app.composer().is_empty());
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Keys that people press without looking: Esc, Ctrl+C and ↑.
 
+use std::time::Duration;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::event::Event;
 use sysop_core::transcript::SessionPhase;
 
 use super::keys::{decisions, in_review};
-use super::world::{World, control, says};
+use super::world::{World, bash, control, says};
 use crate::app::{Action, ReviewMode};
 
 fn has_left(world: &World) -> bool {
@@ -33,20 +35,76 @@ fn esc_sets_a_text_at_a_proposal_aside_and_the_turn_stays() {
 }
 
 #[test]
+fn undo_brings_back_a_text_that_was_set_aside_after_the_turn_was_canceled() {
+    let mut world = in_review("rm -rf /srv/old");
+    world.types("why not").press(KeyCode::Esc).press(KeyCode::Esc);
+    assert!(is_canceled(&world) && world.app.composer().is_empty());
+    world.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::ALT));
+    assert_eq!(world.app.composer().text(), "why not");
+}
+
+#[test]
+fn a_repeat_of_the_letter_that_answered_is_not_the_beginning_of_a_message() {
+    let mut world = in_review("rm -rf /srv/old");
+    world.answers_with('Y').press(KeyCode::Char('Y')).press(KeyCode::Char('Y'));
+    assert_eq!((decisions(&world).len(), world.app.composer().text()), (1, String::new()));
+    world.types("Nearly").types("Y");
+    assert_eq!(world.app.composer().text(), "NearlyY");
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('a')).is_read().press(KeyCode::Char('a')).press(KeyCode::Char('a'));
+    assert_eq!((decisions(&world).len(), world.app.composer().text()), (1, String::new()));
+    world.passes(Duration::from_secs(2)).types("a");
+    assert_eq!(world.app.composer().text(), "a");
+}
+
+#[test]
 fn esc_dismisses_a_message_at_a_proposal_before_it_cancels_the_turn() {
     let mut world = in_review("touch x | cat");
     world.app.set_offered_rule(None);
     for (columns, rows) in [(120, 40), (80, 24), (60, 20), (40, 12)] {
         world.answers_with('A');
         let screen = world.screen(columns, rows);
-        assert!(screen.contains("cannot write a rule"), "{screen}");
+        assert!(screen.contains("no rule possible"), "{screen}");
         assert!(screen.contains(" · r reject"), "{screen}");
         world.press(KeyCode::Esc);
         let screen = world.screen(columns, rows);
-        assert!(!is_canceled(&world) && !screen.contains("cannot write a rule"), "{screen}");
+        assert!(!is_canceled(&world) && !screen.contains("no rule possible"), "{screen}");
     }
     world.press(KeyCode::Esc);
     assert!(is_canceled(&world));
+}
+
+#[test]
+fn esc_counts_at_once_at_a_proposal_because_it_runs_nothing() {
+    // The user types right up to the proposal.
+    let mut world = World::that_always_asks();
+    world.says("go").types("one more").replies(bash("c1", "touch x"));
+    world.screen(80, 24);
+    world.app.note_displayed(world.now);
+    assert!(!world.app.accepts_answers(world.now));
+    world.press(KeyCode::Esc);
+    assert!(!is_canceled(&world) && world.app.flash() == Some("text set aside; Alt+u brings it back"));
+    world.press(KeyCode::Esc);
+    assert!(is_canceled(&world));
+    // The second of two quick presses after an edit.
+    let mut world = in_review("touch x");
+    world.answers_with('i').types("yz").press(KeyCode::Esc).press(KeyCode::Esc);
+    assert!(is_canceled(&world));
+    // A confirmation is left, and the turn stays.
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('a')).press(KeyCode::Esc);
+    assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Deciding));
+    assert!(!is_canceled(&world));
+}
+
+#[test]
+fn a_letter_right_after_a_discarded_edit_answers_but_enter_waits() {
+    let mut world = in_review("touch x");
+    world.answers_with('i').types("yz").press(KeyCode::Esc).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+    world.answers_with('r');
+    assert_eq!(world.app.review().map(|review| review.mode()), Some(ReviewMode::Rejecting));
+    assert!(world.app.composer().is_empty());
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn a_cleared_history_is_gone_from_the_screen() {
     let mut world = with_matches();
     world.types("/clear").press(KeyCode::Enter);
     let screen = world.screen(80, 24);
-    assert!(screen.contains("history cleared; the log keeps what came before"), "{screen}");
+    assert!(screen.contains("History cleared; earlier messages stay in the log"), "{screen}");
     assert!(!screen.contains("disk"), "{screen}");
     world.key(crossterm::event::KeyEvent::new(KeyCode::Home, crossterm::event::KeyModifiers::CONTROL));
     world.press(KeyCode::PageUp);
@@ -100,7 +100,7 @@ fn a_card_that_was_cleared_while_it_had_the_focus_stays_hidden() {
     let mut world = with_matches();
     world.press(KeyCode::Tab).types("/disk").press(KeyCode::Enter).tell(Input::Clear);
     let screen = world.screen(80, 24);
-    assert!(screen.starts_with("· history cleared"), "{screen}");
+    assert!(screen.starts_with("· History cleared"), "{screen}");
 }
 
 #[test]

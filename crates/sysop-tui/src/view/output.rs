@@ -90,7 +90,11 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
         lines.iter_mut().skip(heading + 1).for_each(|row| *row = truncate(&row.spans, columns, dim));
     }
     let wrapped = |line: &TextRow| {
-        let rows = wrap_exact(&linked(line.spans.clone(), theme), columns);
+        let spans = linked(line.spans.clone(), theme);
+        let rows = match is_fleet_line(outcome, &line.text()) {
+            true => wrap(&spans, columns),
+            false => wrap_exact(&spans, columns),
+        };
         if open { rows } else { fold(rows, LINE_ROWS_MAX, 2, dim) }
     };
     if open || lines.len() <= ROWS_MAX {
@@ -107,6 +111,12 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
         }
     }
     out
+}
+
+/// Returns true for a line that sysop itself adds to the output of a call on several hosts: a heading, which no host can
+/// print, or a reason why hosts did not run the call.
+fn is_fleet_line(outcome: &Outcome, line: &str) -> bool {
+    !outcome.hosts.is_empty() && (line.starts_with("== ") || line.starts_with("not run: "))
 }
 
 /// A part of a folded output.

@@ -15,6 +15,7 @@ use sysop_core::spec::SessionSpec;
 use sysop_core::style::STYLE_CHANGES_MAX;
 use sysop_core::text::split_styles;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
+use sysop_core::transcript::Transcript;
 
 use super::Encoder;
 use crate::json_line::to_json_line;
@@ -656,4 +657,24 @@ fn a_finished_job_names_its_command_and_host() {
             {"type":"job.finished","seq":3,"jobId":3,"command":"","host":"","status":"ok","exitCode":0}
         "#]],
     );
+}
+
+#[test]
+fn a_client_learns_that_a_call_did_not_reach_its_host() {
+    let mut encoder = Encoder::new(SessionId::new("s"));
+    let mut decoder = crate::Decoder::new();
+    let mut far = Transcript::new();
+    let events = [
+        opened(),
+        turn(1, "go"),
+        replied(1, "", vec![call("c1")]),
+        finished("c1", Outcome::unreachable("cannot reach local")),
+        ended(1, StopReason::EndTurn, None),
+    ];
+    for (event, seq) in events.into_iter().zip(1..) {
+        let logged = Logged { seq: Seq(seq), at: Timestamp(0), event };
+        let updates = encoder.encode_event(&logged).into_iter().filter_map(|message| decoder.take(message));
+        updates.for_each(|update| far.apply(&update));
+    }
+    assert_eq!(far.missed_hosts().as_deref(), Some("not done on web-1"));
 }

@@ -34,6 +34,7 @@ fn assert_same(far: &Transcript, near: &Transcript) {
     assert_eq!(far.questions(), near.questions());
     assert_eq!(far.holder(), near.holder());
     assert_eq!(far.session_info(), near.session_info());
+    assert_eq!(far.missed_hosts(), near.missed_hosts());
     assert_eq!((far.turn(), far.iteration(), far.seq()), (near.turn(), near.iteration(), near.seq()));
 }
 

@@ -96,6 +96,7 @@ fn outcome(u: &mut Unstructured<'_>) -> Result<Outcome> {
     let mut outcome = Outcome::new(status(u)?, text(u)?);
     outcome.exit_code = u.ratio(1, 2)?.then_some(3);
     outcome.truncated = u.ratio(1, 2)?;
+    outcome.unreachable = u.ratio(1, 4)?;
     outcome.duration_ms = u.int_in_range(0..=9)?;
     outcome
         .styles

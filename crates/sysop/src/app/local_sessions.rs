@@ -103,7 +103,8 @@ impl LocalSessions {
         self.driver.set_initial_inputs(move |spec| {
             // A host that is no longer in the config cannot be used; its options do not matter.
             let host = services.settings.hosts.resolve(&spec.host);
-            let rules = services.rules(host.as_ref().unwrap_or(&services.settings.host));
+            let options = services.policy_options(host.as_ref().unwrap_or(&services.settings.host));
+            let rules = services.rules(options);
             let reads_only = reads_only.then_some(ConfigChange::Approve(ApprovalMode::Never));
             let changes = [rules].into_iter().chain(services.budget()).chain(reads_only);
             changes.map(|change| Input::Configure { change }).collect()
@@ -399,6 +400,11 @@ impl SessionBackend for LocalSessions {
         SessionService::hosts(&self.services)
     }
 
+    fn default_approval(&self, host: &str) -> Option<ApprovalMode> {
+        let settings = &self.services.settings;
+        settings.hosts.resolve(host).ok().map(|host| settings.approve(&host))
+    }
+
     async fn models(&self) -> Vec<ModelRef> {
         SessionService::models(&self.services).await
     }
@@ -442,6 +448,10 @@ impl SessionBackend for LocalSessions {
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>, is_retry: bool) {
         let actor = Actor { name: who.to_owned(), trace: trace.map(str::to_owned) };
         self.store.attribute_to(id, actor, is_retry);
+    }
+
+    fn forget_request(&self, id: &SessionId, who: &str, is_retry: bool) {
+        self.store.forget_request(id, who, is_retry);
     }
 
     async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {

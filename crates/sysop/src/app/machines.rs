@@ -25,7 +25,7 @@ use crate::settings::{HostChoice, Settings, SshTarget};
 /// Name of the directory, next to the database, for complete outputs and changed files' previous content.
 pub(super) const ARTIFACTS: &str = "artefacts";
 /// Name of the directory, next to the database, for the records from which changes on this machine are undone.
-const UNDO: &str = "undo";
+pub(super) const UNDO: &str = "undo";
 
 /// Returns the artifact directory in sysop's data directory.
 pub(crate) fn artifacts(data: &Path) -> PathBuf {

@@ -28,7 +28,6 @@ use crate::sessions::{self, DisplayOptions, ExportFormat, SESSIONS_MAX, resolve_
 use crate::settings::HostChoice;
 use crate::tool_calling_file::ToolCallingFile;
 
-const LOCAL: &str = "local";
 /// Number of characters of a commit hash to show if no branch is checked out.
 const COMMIT_CHARS: usize = 8;
 /// Maximum number of bytes to read from a Git file.
@@ -42,20 +41,21 @@ impl SessionService for Services {
     async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String> {
         let opened = match which {
             SessionSelector::New => self.create_lazy(),
-            SessionSelector::NewOnHost(host) => {
+            SessionSelector::NewAfter(previous) => self.create_after(&previous),
+            SessionSelector::NewOnHost { host, model, approve } => {
                 let place = self.settings.hosts.resolve(&host).map_err(|error| error.to_string())?;
                 let known = crate::known_host::check_host(&self.settings, &place).await;
                 known.map_err(|error| error.to_string())?;
-                self.create_on(&host)
+                self.create_on(&host, model, approve)
             }
             SessionSelector::Existing(id) => match resolve_id(self.store.as_ref(), &id).await {
                 Ok(id) => self.resume(&id).await,
                 Err(error) => return Err(error.to_string()),
             },
-            SessionSelector::Fork { from, before } => {
+            SessionSelector::Fork { from, before, approve } => {
                 let id = SessionId::new(uuid::Uuid::now_v7().to_string());
                 match self.driver.fork(&from, before, &id, None).await {
-                    Ok(()) => self.resume(&id).await,
+                    Ok(()) => self.resume_at_least(&id, approve).await,
                     Err(error) => return Err(error.to_string()),
                 }
             }
@@ -98,11 +98,13 @@ impl SessionService for Services {
         Some(self.machines.artifacts())
     }
 
-    async fn attach_image(&self, _: &SessionId, path: &Path) -> Result<Option<ImageRef>, String> {
+    async fn attach_image(&self, session: &SessionId, path: &Path) -> Result<Option<ImageRef>, String> {
         let path = match path.strip_prefix("~") {
             Ok(rest) => self.settings.folders.home.join(rest),
-            Err(_) if matches!(self.settings.host, HostChoice::Local) => self.settings.root.join(path),
-            Err(_) => path.to_owned(),
+            Err(_) => match self.place_of(session).await {
+                Ok(ToolLocation { host: HostChoice::Local, root, .. }) => root.join(path),
+                Ok(_) | Err(_) => path.to_owned(),
+            },
         };
         let folder = self.machines.artifacts();
         let storing = tokio::task::spawn_blocking(move || sysop_host::store_image_file(&folder, &path)).await;
@@ -125,14 +127,9 @@ impl SessionService for Services {
     }
 
     async fn paths(&self, session: &SessionId, prefix: &str, limit: usize) -> Vec<String> {
-        let log = self.store.load(session, sysop_core::id::Seq(0), 1).await.unwrap_or_default();
-        let root = match log.first().map(|logged| &logged.event) {
-            Some(sysop_core::event::Event::SessionOpened { spec, .. }) if spec.host == LOCAL => {
-                PathBuf::from(&spec.root)
-            }
-            // A new session is not in the log yet; it uses the configured location.
-            None if matches!(self.settings.host, HostChoice::Local) => self.settings.root.clone(),
-            Some(_) | None => return Vec::new(),
+        let root = match self.place_of(session).await {
+            Ok(ToolLocation { host: HostChoice::Local, root, .. }) => root,
+            Ok(_) | Err(_) => return Vec::new(),
         };
         let prefix = prefix.to_owned();
         let found = tokio::task::spawn_blocking(move || paths_below(&root, &prefix, limit)).await;
@@ -248,8 +245,7 @@ impl Services {
             Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) => {
                 self.location_of(spec, *at).map_err(|error| format!("{error:#}"))
             }
-            // A new session is not in the log yet; it uses the configured location.
-            Some(_) | None => Ok(ToolLocation::new(self.settings.host.clone(), self.settings.root.clone())),
+            Some(_) | None => Ok(self.unsaved_places.get(session).unwrap_or_else(|| self.configured_place())),
         }
     }
 }
@@ -344,7 +340,152 @@ fn paths_below(root: &std::path::Path, prefix: &str, limit: usize) -> Vec<String
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use futures::StreamExt as _;
+    use sysop_core::event::{ConfigChange, Origin, Update};
+    use sysop_core::id::{Seq, Timestamp, TurnId};
+    use sysop_core::policy::ApprovalMode;
+    use sysop_driver::frontend::PreviousSession;
+
     use super::*;
+    use crate::config::tests::World;
+    use crate::global_flags::GlobalFlags;
+    use crate::settings::{ColorMode, Settings};
+
+    const WEB: &str = "[hosts.web1]\nhost = '127.0.0.1'\napprove = 'auto'\n\
+                       [hosts.careful]\nhost = '127.0.0.2'\napprove = 'each'\n";
+
+    /// Services that start on the host `web1`.
+    fn services(world: &World) -> Services {
+        std::fs::create_dir_all(world.folders().data).unwrap();
+        let flags = GlobalFlags { host: Some("web1".to_owned()), ..GlobalFlags::default() };
+        let environment = [("PATH", std::env::var("PATH").unwrap())].into_iter().collect();
+        let settings = Settings::from_parts(&flags, environment, world.folders(), ColorMode::Off).unwrap();
+        Services::new(settings, ModelRef::new("openai", "configured")).unwrap()
+    }
+
+    fn previous(host: &str, root: &str, approve: ApprovalMode) -> PreviousSession {
+        let model = ModelRef::new("openai", "chosen");
+        PreviousSession { host: host.to_owned(), root: root.to_owned(), model, approve }
+    }
+
+    fn place(opened: &AttachedSession) -> (&str, &str, ApprovalMode) {
+        (&opened.spec.host, &opened.spec.root, opened.spec.approve)
+    }
+
+    #[tokio::test]
+    async fn a_new_session_keeps_place_and_model_of_the_session_that_is_left_and_is_no_looser() {
+        let world = World::new().own(WEB);
+        let services = services(&world);
+        let root = world.root().display().to_string();
+        for (host, root, left, new) in [
+            ("local", root.as_str(), ApprovalMode::Never, ApprovalMode::Never),
+            ("local", root.as_str(), ApprovalMode::Auto, ApprovalMode::Ask),
+            ("web1", "~", ApprovalMode::Each, ApprovalMode::Each),
+            ("web1", "/srv", ApprovalMode::Auto, ApprovalMode::Auto),
+        ] {
+            let previous = previous(host, root, left);
+            let opened = SessionService::open(&services, SessionSelector::NewAfter(previous)).await.unwrap();
+            assert_eq!(place(&opened), (host, root, new));
+            assert_eq!(opened.spec.model.name, "chosen");
+        }
+        let configured = SessionService::open(&services, SessionSelector::New).await.unwrap();
+        assert_eq!(place(&configured), ("web1", "~", ApprovalMode::Auto));
+        assert_eq!(configured.spec.model.name, "configured");
+    }
+
+    #[tokio::test]
+    async fn a_new_session_on_another_host_keeps_a_stricter_mode() {
+        let world = World::new().own(WEB);
+        let services = services(&world);
+        for (host, left, new, never_asks) in [
+            ("local", None, ApprovalMode::Ask, false),
+            ("local", Some(ApprovalMode::Never), ApprovalMode::Never, false),
+            ("local", Some(ApprovalMode::Auto), ApprovalMode::Ask, false),
+            ("careful", Some(ApprovalMode::Ask), ApprovalMode::Each, false),
+            ("careful", Some(ApprovalMode::Never), ApprovalMode::Never, true),
+        ] {
+            let host = host.to_owned();
+            let selector = SessionSelector::NewOnHost { host, model: None, approve: left };
+            let opened = SessionService::open(&services, selector).await.unwrap();
+            assert_eq!((opened.spec.approve, opened.spec.policy.never_asks), (new, never_asks));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_new_session_on_another_host_keeps_the_model_unless_the_host_does_not_allow_it() {
+        let private = "[hosts.private]\nhost = '127.0.0.3'\nmodels = ['openai/configured']\n";
+        let world = World::new().own(&format!("{WEB}{private}"));
+        let services = services(&world);
+        for (host, name) in [("local", "chosen"), ("web1", "chosen"), ("private", "configured")] {
+            let (host, model) = (host.to_owned(), Some(ModelRef::new("openai", "chosen")));
+            let selector = SessionSelector::NewOnHost { host, model, approve: None };
+            let opened = SessionService::open(&services, selector).await.unwrap();
+            assert_eq!(opened.spec.model, ModelRef::new("openai", name));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fork_is_no_looser_than_the_session_that_is_left() {
+        let world = World::new().own(WEB);
+        let services = services(&world);
+        let from = SessionId::new("s1");
+        let host = "careful".to_owned();
+        let selector = SessionSelector::NewOnHost { host, model: None, approve: None };
+        let model = SessionService::open(&services, selector).await;
+        let opened = Event::SessionOpened { spec: model.unwrap().spec, opened_by: None };
+        let turn = Event::TurnStarted {
+            turn: TurnId(1),
+            prompt: "go".to_owned(),
+            origin: Origin::Model,
+            images: Vec::new(),
+            by: None,
+        };
+        let log: Vec<_> = [opened, turn]
+            .into_iter()
+            .zip(1..)
+            .map(|(event, seq)| Arc::new(Logged { seq: Seq(seq), at: Timestamp(0), event }))
+            .collect();
+        services.store.append(&from, Seq(0), &log).await.unwrap();
+        let approve = Some(ApprovalMode::Never);
+        let fork = SessionSelector::Fork { from: from.clone(), before: TurnId(1), approve };
+        let opened = SessionService::open(&services, fork).await.unwrap();
+        let mut updates = opened.session.subscribe(opened.last);
+        let mut change = async || {
+            loop {
+                let next = tokio::time::timeout(Duration::from_secs(30), updates.next()).await;
+                if let Some(Update::Logged(logged)) = next.unwrap()
+                    && let Event::Configured { change, .. } = &logged.event
+                {
+                    return change.clone();
+                }
+            }
+        };
+        assert_eq!(change().await, ConfigChange::Approve(ApprovalMode::Never));
+        let rules = change().await;
+        let ConfigChange::Rules { options: Some(options), .. } = &rules else { panic!("{rules:?}") };
+        assert!(options.never_asks, "the host's config asks before each command");
+    }
+
+    #[tokio::test]
+    async fn facts_about_a_session_that_is_not_saved_yet_are_those_of_its_own_host() {
+        let world = World::new()
+            .own(WEB)
+            .file("work/.git/HEAD", "ref: refs/heads/main\n")
+            .file("work/notes.md", "x")
+            .file("work/AGENTS.md", "Be brief.");
+        let services = services(&world);
+        let far = SessionService::open(&services, SessionSelector::New).await.unwrap();
+        let previous = previous("local", &world.root().display().to_string(), ApprovalMode::Ask);
+        let here = SessionService::open(&services, SessionSelector::NewAfter(previous)).await.unwrap();
+        assert_eq!(services.git_branch(far.session.id()).await, None);
+        assert_eq!(services.paths(far.session.id(), "notes", 5).await, Vec::<String>::new());
+        assert_eq!(services.git_branch(here.session.id()).await.as_deref(), Some("main"));
+        assert_eq!(services.paths(here.session.id(), "notes", 5).await, ["notes.md"]);
+        let trusted = services.trust_workspace(here.session.as_ref()).await.unwrap();
+        assert!(trusted.contains("AGENTS.md"), "{trusted}");
+    }
 
     #[test]
     fn the_branch_is_read_from_the_files_of_git() {

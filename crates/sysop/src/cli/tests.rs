@@ -196,7 +196,7 @@ fn a_task_whose_first_word_is_a_command_gets_a_tip_that_works() {
         "-H web1 run the tests",
     ] {
         let text = complaint(&line.split(' ').collect::<Vec<_>>());
-        let tip = text.split("tip: to pass it as a task, use `").nth(1);
+        let tip = text.split("to pass it as a task, use `").nth(1);
         let tip = tip.and_then(|rest| rest.split('`').next()).unwrap_or_else(|| panic!("{line}: {text}"));
         assert!(!text.contains("`help`") && !text.contains("'help'"), "{text}");
         let words = shell_words::split(tip).expect("the tip is a command line");
@@ -212,6 +212,11 @@ fn a_task_whose_first_word_is_a_command_gets_a_tip_that_works() {
     }
     let text = complaint(&["run", "the", "tests", "-v"]);
     assert!(text.contains("use `sysop -- TASK`"), "{text}");
+    assert!(text.contains("tip: a value of a routine is NAME=VALUE; to pass it"), "{text}");
+    let text = complaint(&["exec", "--bounds", "20 comands", "hi"]);
+    assert!(text.contains("'20 comands' for '--bounds <BOUNDS>': use a number of commands"), "{text}");
+    let text = complaint(&["--canary", "0", "exec", "hi"]);
+    assert!(text.contains("'--canary <N>': expected a number of hosts, from 1"), "{text}");
 }
 
 #[test]
@@ -365,4 +370,43 @@ fn ordinary_lines_are_parsed_without_the_other_commands() {
             ["sysop"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
         assert!(quick_matches(&Arguments::command(), &line).is_none(), "{line:?}");
     }
+}
+
+/// Returns the words after `sysop` if a line of a code block runs it, up to a comment or an operator of the shell.
+/// Returns `None` for usage lines with optional words, such as `sysop guard status HOST [ID]`.
+fn words_of_example(line: &str) -> Option<Vec<String>> {
+    let line = line.trim().trim_start_matches("$ ");
+    let is_variable =
+        |word: &&str| word.split_once('=').is_some_and(|(name, _)| !name.contains(char::is_lowercase));
+    let line = &line[line.split_inclusive(' ').take_while(is_variable).map(str::len).sum()..];
+    let line = line.split_once("   ").map_or(line, |(command, _)| command);
+    let words = shell_words::split(line).ok()?;
+    let is_operator = |word: &String| word.starts_with(['|', '>', '<', '&', ';']) || word == "2>&1";
+    let (program, rest) = words.split_first()?;
+    let words: Vec<_> = rest.iter().take_while(|word| !is_operator(word)).cloned().collect();
+    (program == "sysop" && !words.iter().any(|word| word.contains('['))).then_some(words)
+}
+
+#[test]
+fn every_command_line_in_the_documentation_can_be_parsed() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let folders = [docs.join("guide"), docs];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("a folder of pages"));
+    let pages = files.map(|file| file.expect("a file").path());
+    let mut examples = 0;
+    for page in pages.filter(|path| path.extension().is_some_and(|ext| ext == "md")) {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        let lines = text.split("\\\n").map(str::trim_start).collect::<String>();
+        for words in lines.split("```").skip(1).step_by(2).flat_map(str::lines).filter_map(words_of_example) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let line = || format!("{}: sysop {}", page.display(), words.join(" "));
+            match read(&words) {
+                Ok(_) => {}
+                Err(error) if error.exit_code() == 0 => {} // --help and --version
+                Err(error) => panic!("{}\n{error}", line()),
+            }
+            examples += 1;
+        }
+    }
+    assert!(examples > 150, "only {examples} examples were found");
 }

@@ -128,5 +128,6 @@ fn task_tip(arguments: &[OsString], at: usize) -> Option<String> {
     } else {
         shell_words::join(["sysop"].iter().chain(flags).chain(&["--"]).chain(task))
     };
-    Some(format!("to pass it as a task, use `{line}`"))
+    let values = if *command == "run" { "a value of a routine is NAME=VALUE; " } else { "" };
+    Some(format!("{values}to pass it as a task, use `{line}`"))
 }

@@ -1,5 +1,6 @@
 //! Parsers for the values of flags.
 
+use sysop_core::auto_bounds::{ACCEPTED_BOUNDS, AutoBounds, InvalidBounds};
 use sysop_driver::tokens::Scopes;
 
 use super::TokenLifetime;
@@ -10,6 +11,14 @@ const TOKEN_LIFE_MS_MAX: i64 = 3653 * DAY_MS;
 pub(super) const DAY_MS: i64 = 24 * HOUR_MS;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const MINUTE_MS: i64 = 60 * 1000;
+
+/// Parses the bounds of a task. clap names the value in its error.
+pub(super) fn bounds(text: &str) -> Result<AutoBounds, String> {
+    text.parse().map_err(|error: InvalidBounds| match text.contains(',') {
+        true => error.to_string(),
+        false => ACCEPTED_BOUNDS.to_owned(),
+    })
+}
 
 pub(super) fn task(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("the task is empty".to_owned()) } else { Ok(text.to_owned()) }

@@ -117,6 +117,9 @@ impl LineIndex {
     }
 }
 
+/// Names that people give to the key of a host that is called `host`.
+const ADDRESS_NAMES: [&str; 5] = ["address", "addr", "hostname", "ip", "url"];
+
 struct ConfigFileReader {
     path: Arc<Path>,
     lines: LineIndex,
@@ -142,7 +145,7 @@ impl ConfigFileReader {
                 (_, DeValue::Table(inner)) if keys::is_table(&path) => {
                     self.table(&path, inner);
                     if inner.is_empty() {
-                        self.host_without_keys(&path, name.span().start);
+                        self.table_without_keys(&path, name.span().start);
                     }
                 }
                 (Some("model"), found) => self.model(found, raw.span().start),
@@ -160,12 +163,16 @@ impl ConfigFileReader {
         }
     }
 
-    /// Keeps a host whose table sets nothing: its name is its address.
-    fn host_without_keys(&mut self, path: &KeyPath, at: usize) {
-        if let [outer, host] = path.names()
-            && outer == "hosts"
-        {
-            self.keep(path.child("host"), ConfigValue::Text(host.clone()), at);
+    /// Keeps what an empty table declares: a host, whose name is its address, a routine, or a variable of one.
+    fn table_without_keys(&mut self, path: &KeyPath, at: usize) {
+        match path.names() {
+            [outer, host] if outer == "hosts" => {
+                self.keep(path.child("host"), ConfigValue::Text(host.clone()), at);
+            }
+            [outer, _] | [outer, _, _, _] if outer == "routines" => {
+                self.keep(path.child("description"), ConfigValue::Text(String::new()), at);
+            }
+            _ => {}
         }
     }
 
@@ -213,6 +220,9 @@ impl ConfigFileReader {
             (Some(nearest), _) => format!("; did you mean `{nearest}`?"),
             (None, [outer, _]) if outer == "providers" => {
                 format!("; available providers: {}", PROVIDERS.join(", "))
+            }
+            (None, [outer, host, name]) if outer == "hosts" && ADDRESS_NAMES.contains(&name.as_str()) => {
+                format!("; did you mean `hosts.{host}.host`?")
             }
             (None, [only]) if only == "rules" => "; did you mean `policy.rules`?".to_owned(),
             (None, _) => String::new(),

@@ -233,7 +233,10 @@ impl Routine {
             match part {
                 TemplatePart::Text(text) => before.push_str(text),
                 TemplatePart::Name(name) if !is_known(name) => {
-                    return Some(format!("unknown value {{{{{name}}}}}; {}", self.known()));
+                    return Some(format!(
+                        "unknown value {{{{{name}}}}}; {}; declare it: vars.{name} = {{ description = \"…\" }}",
+                        self.known()
+                    ));
                 }
                 TemplatePart::Name(name) if is_command && !takes_a_word(&before) => {
                     return Some(format!(

@@ -131,8 +131,24 @@ impl Config {
     }
 }
 
-/// Returns the lines of `config show` for a key in the text of a config file; none if the text does not set it.
-pub(crate) fn values_in(file: &Path, text: &str, key: &KeyPath) -> Vec<String> {
+/// Describes the value of a key in the text of a config file: the lines of `config show`, or that the key is not set or
+/// is invalid there.
+pub(crate) fn value_in(file: &Path, text: &str, key: &KeyPath) -> String {
+    let lines = values_in(file, text, key);
+    let is_set = super::remove_key(text, key).is_ok_and(|without| without.is_some());
+    let is_invalid = is_set && {
+        let problems = super::check_text(file, text).unwrap_or_default();
+        let is_about = format!("`{key}`");
+        lines.is_empty() || problems.iter().any(|problem| problem.to_string().contains(&is_about))
+    };
+    match (is_invalid, lines.is_empty()) {
+        (true, _) => format!("{key} is invalid"),
+        (false, true) => format!("{key} is not set"),
+        (false, false) => lines.join(", "),
+    }
+}
+
+fn values_in(file: &Path, text: &str, key: &KeyPath) -> Vec<String> {
     let mut layer = super::file::parse(file, text, Flavor::Own).unwrap_or_default();
     let mut config = Config { hooks: std::mem::take(&mut layer.hooks), ..Config::default() };
     config.merge(layer);
@@ -147,4 +163,18 @@ fn is_list_of_tables(path: &KeyPath) -> bool {
         path.names().iter().map(String::as_str).collect::<Vec<_>>()[..],
         ["hooks"] | ["policy"] | ["policy", "rules"]
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_invalid_in_a_text_has_no_other_value() {
+        let value = |text: &str, key: &str| value_in(Path::new("config.toml"), text, &KeyPath::from(key));
+        assert_eq!(value("approve = 'nevr'\n", "approve"), "approve is invalid");
+        assert_eq!(value("max_iterations = 'x'\n", "max_iterations"), "max_iterations is invalid");
+        assert_eq!(value("approve = 'each'\n", "approve"), "approve = \"each\"");
+        assert_eq!(value("max_iterations = 'x'\n", "approve"), "approve is not set");
+    }
 }

@@ -150,6 +150,7 @@ async fn a_missing_model_is_reported() {
     assert_eq!(exit, Exit::Failed);
     assert!(text.starts_with("FAIL  model     ollama does not list the model qwen3\n"), "{text}");
     assert!(text.contains("-> ollama pull qwen3") && text.contains("reachable; phi3:latest"), "{text}");
+    assert!(!text.contains("ok    model "), "{text}");
     let gemini = [("SYSOP_MODEL", "gemini/new"), ("GEMINI_API_KEY", "k")];
     let (text, exit) = report(&settings(&world, &gemini), &well()).await;
     assert_eq!(exit, Exit::Done, "a server may know more names than it lists");

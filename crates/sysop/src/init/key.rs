@@ -9,7 +9,7 @@ use sysop_core::message::FailureKind;
 use sysop_core::model_provider::{self, ProviderInfo};
 use sysop_provider::{ProbeResult, Providers, with_api_path};
 
-use super::{Changes, KEY_FILE, Prompter, SEEN_KEY, Setup, looks_like_key};
+use super::{ATTEMPTS_MAX, Changes, KEY_FILE, Prompter, SEEN_KEY, Setup, is_address, looks_like_key};
 use crate::app::providers;
 use crate::config::{KeyPath, display_path, is_http_url};
 use crate::exit::CommandError;
@@ -69,14 +69,19 @@ fn ask_url(prompter: &mut Prompter<'_>) -> Result<String> {
 
 /// Returns what is wrong with the address of a server, or `None` if it is an HTTP URL.
 fn url_problem(address: &str) -> Option<String> {
+    let seen = if looks_like_key(address) { SEEN_KEY } else { "" };
     let why = "Not a URL. Start it with http:// or https://, such as http://127.0.0.1:8000/v1.";
-    (!is_http_url(address)).then(|| why.to_owned())
+    (!is_http_url(address)).then(|| format!("{seen}{why}"))
 }
 
 /// Response to a server that refuses the key or does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Remedy {
     NewKey,
+    /// Paste another key at a hidden prompt.
+    PasteKey,
+    /// Choose another place, after a key that was pasted.
+    OtherPlace,
     NewUrl,
     /// Use this base URL, at which the server answers.
     OtherUrl(String),
@@ -86,26 +91,32 @@ enum Remedy {
 
 impl Remedy {
     /// Returns the responses that fit a failure, the most likely one first. `has_url` is true if the user entered the base
-    /// URL, and `other_url` is one at which the server answers.
-    fn all(failure: FailureKind, has_url: bool, other_url: Option<String>) -> Vec<Self> {
-        let new_url = has_url.then_some(Self::NewUrl);
-        let other_url = other_url.map(Self::OtherUrl);
-        let remedies = match failure {
-            FailureKind::Auth => vec![Some(Self::NewKey)],
-            FailureKind::BadRequest => vec![Some(Self::NewKey), new_url],
-            FailureKind::Unreachable | FailureKind::RateLimited => vec![Some(Self::Retry), new_url],
+    /// URL, `is_pasted` if the user pasted the key, and `other_url` is one at which the server answers.
+    fn all(failure: FailureKind, has_url: bool, is_pasted: bool, other_url: Option<String>) -> Vec<Self> {
+        let new_key = || if is_pasted { vec![Self::PasteKey, Self::OtherPlace] } else { vec![Self::NewKey] };
+        let new_url = || if has_url { vec![Self::NewUrl] } else { Vec::new() };
+        let mut remedies = match failure {
+            FailureKind::Auth => new_key(),
+            FailureKind::BadRequest => [new_key(), new_url()].concat(),
+            FailureKind::Unreachable | FailureKind::RateLimited => [vec![Self::Retry], new_url()].concat(),
             FailureKind::Protocol
             | FailureKind::UnknownModel
             | FailureKind::ContextOverflow
             | FailureKind::Withheld
-            | FailureKind::Budget => vec![other_url, new_url.or(Some(Self::NewKey))],
+            | FailureKind::Budget => {
+                let other_url = other_url.map(Self::OtherUrl).into_iter().collect();
+                [other_url, if has_url { new_url() } else { new_key() }].concat()
+            }
         };
-        remedies.into_iter().flatten().chain([Self::Continue]).collect()
+        remedies.push(Self::Continue);
+        remedies
     }
 
     fn label(&self) -> String {
         match self {
             Self::NewKey => "try another key".to_owned(),
+            Self::PasteKey => "paste another key, hidden".to_owned(),
+            Self::OtherPlace => "take the key from elsewhere".to_owned(),
             Self::NewUrl => "change the URL".to_owned(),
             Self::OtherUrl(url) => format!("use {url}, where the server answers"),
             Self::Retry => "try again".to_owned(),
@@ -132,8 +143,10 @@ fn choose_working_key(
         prompter.say(&format!("warning: {}", problem.message))?;
         let other_url =
             if problem.kind == FailureKind::Protocol { working_url(settings, provider, &key)? } else { None };
-        match choose_remedy(prompter, &Remedy::all(problem.kind, provider.base_url.is_some(), other_url))? {
-            Remedy::NewKey => key = choose_place(prompter, settings, provider)?,
+        let (has_url, is_pasted) = (provider.base_url.is_some(), key.file.is_some());
+        match choose_remedy(prompter, &Remedy::all(problem.kind, has_url, is_pasted, other_url))? {
+            Remedy::PasteKey => key = paste_key(prompter, settings, provider)?,
+            Remedy::NewKey | Remedy::OtherPlace => key = choose_place(prompter, settings, provider)?,
             Remedy::NewUrl => provider.base_url = Some(ask_url(prompter)?),
             Remedy::OtherUrl(url) => provider.base_url = Some(url),
             Remedy::Retry => {}
@@ -175,7 +188,7 @@ fn choose_place(
     let value =
         |name: &str| settings.environment.value(name).map(|value| SecretString::from(value.to_owned()));
     let (state, default) = if value(variable).is_some() { ("set", "1") } else { ("not set", "3") };
-    let file = settings.config.own_file.with_file_name(format!("{}.key", provider.info.name));
+    let file = key_file(settings, provider);
     let is_own_server = provider.base_url.is_some();
     let none_needed = if is_own_server { "\n  [4] the server needs none" } else { "" };
     prompter.say(&format!(
@@ -201,14 +214,28 @@ fn choose_place(
             of_variable(variable.to_owned(), !is_own_server)
         }
         "2" => of_variable(prompter.ask_until("Name of the variable [q quits]: ", variable_problem)?, false),
-        "3" => {
-            let key = prompter.secret("API key (not shown) [q quits]: ")?;
-            let change = Some((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
-            let source = Some("as pasted".to_owned());
-            ChosenKey { change, key: Some(SecretString::from(key)), source, file: Some(file) }
-        }
+        "3" => paste_key(prompter, settings, provider)?,
         _ => ChosenKey { change: None, key: None, source: None, file: None },
     })
+}
+
+/// Asks for a key at a hidden prompt.
+fn paste_key(
+    prompter: &mut Prompter<'_>,
+    settings: &Settings,
+    provider: &ChosenProvider,
+) -> Result<ChosenKey> {
+    let key = prompter.secret("API key (not shown) [q quits]: ")?;
+    let file = key_file(settings, provider);
+    let table = KeyPath::new(["providers", provider.info.name]);
+    let change = Some((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
+    let source = Some("as pasted".to_owned());
+    Ok(ChosenKey { change, key: Some(SecretString::from(key)), source, file: Some(file) })
+}
+
+/// Returns the file for a key that the user pastes.
+fn key_file(settings: &Settings, provider: &ChosenProvider) -> PathBuf {
+    settings.config.own_file.with_file_name(format!("{}.key", provider.info.name))
 }
 
 /// Returns what is wrong with the name of a variable, or `None` if nothing is. Does not repeat it: it may be a key.
@@ -234,7 +261,7 @@ fn offered(settings: &Settings, provider: &ChosenProvider, key: &ChosenKey) -> R
     };
     if provider.base_url.is_some() {
         endpoint.base_url.clone_from(&provider.base_url);
-        endpoint.sources.base_url = Some("its base URL".to_owned());
+        endpoint.sources.base_url = Some("the URL".to_owned());
     }
     endpoint.api_key.clone_from(&key.key);
     // Other settings of the key have no part in this attempt.
@@ -263,15 +290,26 @@ fn choose_model(
         || "Model [q quits]: ".to_owned(),
         |default| format!("Model [Enter for {default}, q quits]: "),
     );
-    let name = prompter.ask(&question)?;
-    let name = if name.is_empty() { default.unwrap_or_default().to_owned() } else { name };
-    if name.is_empty() {
-        return Err(CommandError::failed("no model given; nothing was changed").into());
+    let problem = |answer: &str| {
+        is_address(answer).then(|| "That is an address. Enter the name of a model; q quits.".to_owned())
+    };
+    for _ in 0..ATTEMPTS_MAX {
+        let name = prompter.ask_name(&question, problem)?;
+        let name = if name.is_empty() { default.unwrap_or_default().to_owned() } else { name };
+        if name.is_empty() {
+            return Err(CommandError::failed("no model given; nothing was changed").into());
+        }
+        if is_offered(&name) {
+            return Ok(name);
+        }
+        prompter.say(&format!(
+            "warning: the server does not list {name}\n  [1] enter another model\n  [2] continue anyway"
+        ))?;
+        if prompter.choice_or("Your choice [1-2", &["1", "2"], "1")? == "2" {
+            return Ok(name);
+        }
     }
-    if !is_offered(&name) {
-        prompter.say(&format!("warning: the server does not list {name}"))?;
-    }
-    Ok(name)
+    Err(CommandError::failed("too many invalid answers; nothing was changed").into())
 }
 
 /// Returns a path with `~` for the home directory.
@@ -286,21 +324,23 @@ fn brief_path(path: &Path, home: &Path) -> String {
 mod tests {
     use sysop_core::message::FailureKind;
 
-    use super::Remedy::{self, Continue, NewKey, NewUrl, OtherUrl, Retry};
+    use super::Remedy::{self, Continue, NewKey, NewUrl, OtherPlace, OtherUrl, PasteKey, Retry};
 
     #[test]
     fn the_choices_fit_the_failure() {
         let url = || "http://h/v1".to_owned();
-        let own = |failure| Remedy::all(failure, true, None);
-        let vendor = |failure| Remedy::all(failure, false, None);
+        let own = |failure| Remedy::all(failure, true, false, None);
+        let vendor = |failure| Remedy::all(failure, false, false, None);
         assert_eq!(own(FailureKind::Auth), [NewKey, Continue]);
         assert_eq!(vendor(FailureKind::Auth), [NewKey, Continue]);
         assert_eq!(own(FailureKind::Unreachable), [Retry, NewUrl, Continue]);
         assert_eq!(vendor(FailureKind::Unreachable), [Retry, Continue]);
         assert_eq!(own(FailureKind::Protocol), [NewUrl, Continue]);
         assert_eq!(vendor(FailureKind::Protocol), [NewKey, Continue]);
-        let found = Remedy::all(FailureKind::Protocol, true, Some(url()));
+        let found = Remedy::all(FailureKind::Protocol, true, true, Some(url()));
         assert_eq!(found, [OtherUrl(url()), NewUrl, Continue]);
         assert_eq!(own(FailureKind::BadRequest), [NewKey, NewUrl, Continue]);
+        let pasted = Remedy::all(FailureKind::BadRequest, true, true, None);
+        assert_eq!(pasted, [PasteKey, OtherPlace, NewUrl, Continue]);
     }
 }

@@ -1,6 +1,9 @@
 //! The wizard's questions, with answers from memory.
 
-use super::{Changes, Prompter, Setup, choose, choose_ollama, looks_like_key, propose};
+use super::{
+    Changes, Prompter, Setup, answer_line, begins_like_key, choose, choose_key, choose_ollama,
+    looks_like_key, propose,
+};
 use crate::config::KeyPath;
 use crate::config::tests::World;
 use crate::exit::Cancellation;
@@ -36,6 +39,120 @@ fn the_models_are_those_of_the_configured_ollama() {
     assert!(shown.contains("[3] use Ollama at http://box:1234\n"), "{shown}");
     assert!(shown.contains("Ollama has: phi3, qwen3\nModel [Enter for phi3, q quits]: "), "{shown}");
     assert_eq!(chosen.0.changes[..1], model("ollama/phi3"));
+    assert!(shown.contains("[4] set no model: sysop then takes ollama/phi3\n"), "{shown}");
+    let settings = self::settings(&world, &[("SYSOP_MODEL", "openai/x")]);
+    let (_, shown) = answering("4\n\n\n", |prompter| choose(prompter, &settings, &ollama).unwrap());
+    assert!(shown.contains("[4] keep the current setting\n"), "{shown}");
+}
+
+#[test]
+fn the_line_about_an_answer_names_the_vendor_or_the_address() {
+    for (provider, base_url, line) in [
+        ("ollama", None, "Ollama answers and offers 2 models."),
+        ("openai", None, "OpenAI answers and offers 2 models."),
+        ("openai", Some("http://me:pass@h/v1"), "http://[set]@h/v1 answers and offers 2 models."),
+    ] {
+        assert_eq!(answer_line(provider, base_url.map(str::to_owned), Ok(2)), line);
+    }
+    assert_eq!(answer_line("openai", None, Err("it is down".to_owned())), "warning: it is down");
+}
+
+/// Starts a server that answers every request with this head and body. Returns its base URL.
+fn server(head: &'static str, body: &'static str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+            let length = body.len();
+            let answer = format!("{head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+            let _ = std::io::Write::write_all(&mut stream, answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn after_a_pasted_key_the_next_one_is_asked_for_at_once() {
+    let (world, url) = (World::new(), server("HTTP/1.1 401 Unauthorized", "{}"));
+    let settings = settings(&world, &[]);
+    let pasted = "0123456789ABCDEFGHIJ";
+    let answers = format!("4\n{url}\n3\nfirst-key\n1\nsecond-key\n{pasted}\n2\n4\n2\nphi3\n");
+    let (setup, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
+    let menu = "  [1] paste another key, hidden\n  [2] take the key from elsewhere\n  [3] continue anyway\n";
+    assert_eq!(shown.matches(menu).count(), 2, "{shown}");
+    assert!(shown.contains("Enter for 1, q quits]: API key (not shown)"), "{shown}");
+    assert!(shown.contains("That looks like an API key.") && !shown.contains(pasted), "{shown}");
+    assert_eq!(shown.matches("Where is the API key?").count(), 2, "{shown}");
+    assert!(setup.key.is_none(), "the server needs none");
+}
+
+#[test]
+fn a_web_page_is_not_taken_for_an_api() {
+    let (world, url) =
+        (World::new(), server("HTTP/1.1 200 OK\r\ncontent-type: text/html", "<html><title>Login</title>"));
+    let settings = settings(&world, &[]);
+    let answers = format!("4\n{url}\n4\n2\nphi3\n");
+    let (_, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
+    let origin = url.trim_end_matches("/v1");
+    let warning =
+        format!("warning: {origin} returned a web page: Login, which is not an API; check the URL\n");
+    assert!(shown.contains(&warning), "{shown}");
+}
+
+#[test]
+fn a_key_that_is_pasted_at_a_question_for_a_name_is_not_taken() {
+    let world = World::new();
+    let settings = settings(&world, &[]);
+    let ollama = OllamaServer::answering(&settings, OllamaAnswer::Absent);
+    for key in ["sk-ant-api03-0123456789abcdef", "AIzaSyA0123456789abcdefg", "gsk_0123456789abcdefgh"] {
+        let answers = format!("3\n{key}\nqwen3\n{key}\n\n\n");
+        let (chosen, shown) = answering(&answers, |prompter| choose(prompter, &settings, &ollama).unwrap());
+        assert_eq!(shown.matches("That looks like an API key. It was not stored").count(), 2, "{shown}");
+        assert!(!shown.contains(key), "{shown}");
+        assert_eq!(chosen.0.changes[..1], model("ollama/qwen3"));
+        assert!(!chosen.0.changes.iter().any(|(_, value)| value == key), "{key}");
+    }
+    let key = "sk-ant-api03-0123456789abcdef";
+    let answers = format!("4\n{key}\nhttp://127.0.0.1:9/v1\n4\n3\n{key}\nhttp://h/v1\nphi3\n");
+    let (setup, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
+    assert_eq!(shown.matches("That looks like an API key.").count(), 2, "{shown}");
+    assert!(shown.contains("That is an address. Enter the name of a model; q quits.\n"), "{shown}");
+    assert!(setup.changes.contains(&model("openai/phi3")[0]), "{shown}");
+}
+
+#[test]
+fn a_name_of_a_host_or_a_model_does_not_pass_for_a_key() {
+    for name in ["sk-web1", "sk-web1.example.com,sk-web2.example.com", "qwen3-coder-30b-a3b-instruct-2507"] {
+        assert!(!begins_like_key(name), "{name}");
+    }
+}
+
+#[test]
+fn an_address_is_not_taken_for_the_name_of_a_model() {
+    let world = World::new();
+    let settings = settings(&world, &[]);
+    for answer in [OllamaAnswer::Absent, OllamaAnswer::Models(vec!["phi3".to_owned()])] {
+        let ollama = OllamaServer::answering(&settings, answer);
+        let (changes, shown) =
+            answering("http://box:11434\nqwen3\n", |prompter| choose_ollama(prompter, &ollama).unwrap());
+        assert!(shown.contains("set OLLAMA_HOST to its address."), "{shown}");
+        assert_eq!(changes, model("ollama/qwen3"));
+    }
+}
+
+#[test]
+fn a_model_that_the_server_does_not_list_can_be_entered_again() {
+    let url = server("HTTP/1.1 200 OK\r\ncontent-type: application/json", r#"{"data":[{"id":"phi3"}]}"#);
+    let world = World::new();
+    let settings = settings(&world, &[]);
+    for (answers, name) in [("pih3\n1\nphi3\n", "phi3"), ("pih3\n\n\n", "phi3"), ("pih3\n2\n", "pih3")] {
+        let answers = format!("4\n{url}\n4\n{answers}");
+        let (setup, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
+        let menu = "does not list pih3\n  [1] enter another model\n  [2] continue anyway\n";
+        assert!(shown.contains(menu), "{shown}");
+        assert!(setup.changes.contains(&model(&format!("openai/{name}"))[0]), "{shown}");
+    }
 }
 
 #[test]

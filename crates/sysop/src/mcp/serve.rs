@@ -93,7 +93,10 @@ fn mcp_settings(
                 match sessions {
                     Some(sessions) => sessions.create_on(&host, &origin::user_name()).await,
                     None if host.is_empty() => SessionService::open(&services, SessionSelector::New).await,
-                    None => SessionService::open(&services, SessionSelector::NewOnHost(host)).await,
+                    None => {
+                        let selector = SessionSelector::NewOnHost { host, model: None, approve: None };
+                        SessionService::open(&services, selector).await
+                    }
                 }
             })
         }),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use regex::Regex;
+use sysop_core::missed_hosts::reason_without_host;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::neutralize_line;
 
@@ -97,12 +98,12 @@ fn quote(text: &str) -> String {
 fn difference(outcome: &Outcome, allowed: &[i32]) -> Option<String> {
     let expected: Vec<String> = allowed.iter().map(i32::to_string).collect();
     let expected = expected.join(" or ");
-    let of = |status: Status, code: Option<i32>| match (status, code) {
+    let of = |status: Status, code: Option<i32>, output: &str| match (status, code) {
         (Status::Ok, None) => None,
         (Status::Ok | Status::Failed, Some(code)) if allowed.contains(&code) => None,
         (Status::Ok | Status::Failed, Some(code)) => Some(format!("exit code {code}, expected {expected}")),
         (Status::Failed, None) => {
-            let mut lines = outcome.output.lines();
+            let mut lines = output.lines();
             // The end of a guard says more than what the command printed.
             let guard = lines.clone().find(|line| line.starts_with("[guard: "));
             let line = guard.or_else(|| lines.next()).unwrap_or("the call failed");
@@ -115,11 +116,18 @@ fn difference(outcome: &Outcome, allowed: &[i32]) -> Option<String> {
         }
     };
     if outcome.hosts.is_empty() {
-        return of(outcome.status, outcome.exit_code);
+        return of(outcome.status, outcome.exit_code, &outcome.output);
     }
+    // The groups of hosts count from 1.
+    let outputs = sections(outcome);
+    let output_of = |group: u32| group.checked_sub(1).and_then(|at| outputs.get(at as usize)).copied();
     let mut by_difference: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for host in &outcome.hosts {
-        if let Some(difference) = of(host.status, host.exit_code) {
+        let difference = match &host.unreachable {
+            Some(why) => Some(neutralize_line(reason_without_host(why, &host.host)).into_owned()),
+            None => of(host.status, host.exit_code, output_of(host.group).unwrap_or_default()),
+        };
+        if let Some(difference) = difference {
             by_difference.entry(difference).or_default().push(&host.host);
         }
     }
@@ -224,6 +232,17 @@ mod tests {
             assert_eq!(judge(&expect, &outcome).unwrap_err(), difference);
         }
         assert!(judge(&expect(&[1], None, None), &ended(1, "")).is_ok());
+    }
+
+    #[test]
+    fn a_host_that_failed_without_an_exit_code_is_named_with_its_own_reason() {
+        let mut outcome = fleet(&[("web1", 0, "ok"), ("web2", 1, "no such tool"), ("web3", 1, "")]);
+        for (at, host) in outcome.hosts.iter_mut().enumerate().skip(1) {
+            (host.exit_code, host.group) = (None, u32::try_from(at).unwrap() + 1);
+        }
+        outcome.hosts[2].unreachable = Some("web3: connection refused (port 22993)".into());
+        let difference = judge(&expect(&[0], None, None), &outcome).unwrap_err();
+        assert_eq!(difference, "connection refused (port 22993) on web3, no such tool on web2");
     }
 
     #[test]

@@ -459,7 +459,7 @@ impl RunbookRun {
 
     fn stop_message(&self, difference: &str) -> String {
         format!(
-            "stopped at {}: {difference}; fix it and continue with `{} --from {}`",
+            "stopped at {}: {difference}; fix the cause, then continue with `{} --from {}`",
             self.title(self.step),
             self.book.invocation,
             self.step + 1
@@ -527,7 +527,7 @@ impl RunbookRun {
         let next = self.step + 1;
         let invocation = &self.book.invocation;
         let message = format!(
-            "the undo of {title} failed: {why}; fix it and continue with `{invocation} --undo --from {next}`"
+            "the undo of {title} failed: {why}; fix the cause, then continue with `{invocation} --undo --from {next}`"
         );
         let error = error.map_or_else(|| message.clone(), |error| format!("{error}; {message}"));
         self.finish(Exit::Failed, Some(error))

@@ -334,7 +334,7 @@ fn an_undo_of_the_last_file_change_leaves_out_the_calls_that_made_it() {
     let draft = draft_of(("undo", json!({}), Outcome::ok("")));
     assert_eq!(draft.routine.steps.len(), 4, "it is unknown which call was undone");
     assert!(
-        draft.notes()[0].starts_with("call 5 (`undo the last file change`) undid a call"),
+        draft.notes()[0].starts_with("call 5 (`undo the file edits of the last turn`) undid a call"),
         "{:?}",
         draft.notes()
     );

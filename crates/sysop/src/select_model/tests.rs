@@ -144,11 +144,19 @@ fn ollama_is_the_last_resort() {
 #[test]
 fn without_a_model_the_error_has_a_hint() {
     let settings = settings(&[]);
-    for nothing in [absent(&settings), with_models(&settings, &[])] {
+    for (nothing, phrase, start) in [
+        (absent(&settings), "no Ollama at http://127.0.0.1:11434", "run `sysop init`, "),
+        (
+            with_models(&settings, &[]),
+            "Ollama at http://127.0.0.1:11434 has no chat model",
+            "run `ollama pull qwen3`, run `sysop init`, ",
+        ),
+    ] {
         let text = select_model(&settings, &nothing).unwrap_err().to_string();
         let (failure, hint) = split_hint(&text);
-        assert_eq!(failure, "no model configured, and no Ollama with a model at http://127.0.0.1:11434");
+        assert_eq!(failure, format!("no model configured, and {phrase}"));
         let hint = hint.unwrap();
+        assert!(hint.starts_with(start), "{hint}");
         assert!(hint.contains("ANTHROPIC_API_KEY") && hint.contains("sysop --model demo"), "{text}");
     }
 }

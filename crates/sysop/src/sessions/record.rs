@@ -16,11 +16,11 @@ use sysop_driver::port::Store;
 
 use super::{SessionsError, each_event};
 
-/// Fact about an undo whose plan was shown without asking whether to run it.
-pub(super) const PLAN_ONLY: &str = "only its plan was shown";
+/// Fact about an undo whose turn ended at its approval.
+pub(super) const UNANSWERED: &str = "canceled before an answer";
 
-/// Returns true if a call that has not started is an undo whose turn ended at its approval, as for `sysop undo --plan`.
-pub(super) fn is_undo_plan(tool: &str, status: Option<Status>) -> bool {
+/// Returns true if a call that has not started is an undo whose turn ended at its approval.
+pub(super) fn is_unanswered_undo(tool: &str, status: Option<Status>) -> bool {
     tool == UNDO_TOOL && status == Some(Status::Cancelled)
 }
 

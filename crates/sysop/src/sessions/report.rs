@@ -23,7 +23,8 @@ use sysop_core::ui_text::{duration, host_groups, origin_phrase, place};
 use sysop_core::undo::{ChangeGroup, grouped};
 
 use super::record::{
-    PLAN_ONLY, RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord, is_undo_plan,
+    RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord, UNANSWERED,
+    is_unanswered_undo,
 };
 
 /// Format of a report.
@@ -257,8 +258,8 @@ impl ReportedCall {
         let origin = origin_phrase(call.origin, &call.call.name, call.asked_by.as_deref());
         let mut facts = vec![origin.unwrap_or_else(|| "proposed by the model".to_owned())];
         match (&call.outcome, &call.decision) {
-            _ if !call.has_started && is_undo_plan(&call.call.name, call.status()) => {
-                facts.push(PLAN_ONLY.to_owned());
+            _ if !call.has_started && is_unanswered_undo(&call.call.name, call.status()) => {
+                facts.push(UNANSWERED.to_owned());
             }
             (outcome, decision) => {
                 facts.extend(decision.as_ref().map(|decision| decision_words(decision, is_local)));

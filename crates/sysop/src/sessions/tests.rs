@@ -470,7 +470,7 @@ async fn hosts_and_typing_users_are_shown() {
 
         $ systemctl is-active app
         [web answered `[sudo] password:`: [password entered]]
-        [chat typed into the terminal: ls Enter]
+        [You typed into the terminal: ls Enter]
         [1 host (db1): exit 3, 40 ms]
         [2 hosts (web1, web2): exit 0, 40 ms]
           db1:
@@ -549,7 +549,7 @@ async fn typed_commands_and_undos_name_who_asked_for_them() {
 }
 
 #[tokio::test]
-async fn the_plan_of_an_undo_is_no_rejection() {
+async fn an_undo_canceled_before_an_answer_is_no_rejection() {
     let undo = json!({"call": "direct_1", "records": [{"id": "db78", "rights": "own"}], "step": 1});
     let asked = || Event::ApprovalAsked {
         call: ToolCall {
@@ -602,7 +602,7 @@ async fn the_plan_of_an_undo_is_no_rejection() {
 
         $ undo call 1
           (requested by a user)
-        [only its plan was shown]
+        [canceled before an answer]
 
         $ undo call 1
         [rejected (not yet) by ada]

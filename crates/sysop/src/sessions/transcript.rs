@@ -17,7 +17,7 @@ use sysop_core::undo::{UNDO_TOOL, changed_line, undo_summary};
 use sysop_driver::port::SessionSummary;
 
 use super::DisplayOptions;
-use super::record::{PLAN_ONLY, is_undo_plan};
+use super::record::{UNANSWERED, is_unanswered_undo};
 use super::table::{one_line, title};
 use crate::markdown::{escape, fence_for};
 
@@ -50,7 +50,7 @@ pub(super) struct TranscriptWriter {
 struct WaitingCall {
     tool: String,
     text: String,
-    /// Note about the rejection of an undo, which is shown at its end unless only its plan was asked for.
+    /// Note about the rejection of an undo, which is shown at its end unless nobody answered.
     rejection: Option<String>,
 }
 
@@ -153,9 +153,9 @@ impl TranscriptWriter {
         self.tool_calls += 1;
         self.is_canceled = outcome.status == Status::Cancelled;
         let mut waiting = self.waiting.remove(call);
-        if let Some(undo) = waiting.take_if(|it| is_undo_plan(&it.tool, Some(outcome.status))) {
+        if let Some(undo) = waiting.take_if(|it| is_unanswered_undo(&it.tool, Some(outcome.status))) {
             let by = origin_phrase(Origin::User, &undo.tool, self.asked_by.as_deref());
-            return vec![undo.into_entry(by), TranscriptEntry::Note(PLAN_ONLY.to_owned())];
+            return vec![undo.into_entry(by), TranscriptEntry::Note(UNANSWERED.to_owned())];
         }
         let rejection = waiting.as_mut().and_then(|it| it.rejection.take()).map(TranscriptEntry::Note);
         let unstarted = waiting.map(|it| it.into_entry(None)).into_iter().chain(rejection);
@@ -172,7 +172,7 @@ impl TranscriptWriter {
             Event::ContextCompacted { compaction } => {
                 let details =
                     compaction.ledger.lines().chain(compaction.summary.iter().flat_map(|text| text.lines()));
-                let lines = note(event).into_iter().chain(details.map(str::to_owned));
+                let lines = note(event, &self.participants).into_iter().chain(details.map(str::to_owned));
                 lines.map(TranscriptEntry::Note).collect()
             }
             Event::TurnStarted { prompt, images, by, .. } => {
@@ -208,7 +208,7 @@ impl TranscriptWriter {
             Event::TurnEnded { reason: StopReason::Cancelled, error: None, .. } if self.is_canceled => {
                 Vec::new()
             }
-            _ => note(event).map(TranscriptEntry::Note).into_iter().collect(),
+            _ => note(event, &self.participants).map(TranscriptEntry::Note).into_iter().collect(),
         }
     }
 
@@ -280,7 +280,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
 
 /// Returns a one-line note about a change that matters to readers, or `None` for any other event.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most events are not notes")]
-fn note(event: &Event) -> Option<String> {
+fn note(event: &Event, participants: &Participants) -> Option<String> {
     match event {
         Event::Configured { reached: Some(_), .. } => event_notice(event).map(|notice| notice.text),
         Event::Configured { change, .. } => Some(change_sentence(change)),
@@ -289,7 +289,10 @@ fn note(event: &Event) -> Option<String> {
             Some(format!("paused{}{detail}", pause_words(*reason)))
         }
         Event::Resumed => Some("resumed".to_owned()),
-        Event::TerminalInput { by, typed } => Some(terminal_input_sentence(by, typed)),
+        Event::TerminalInput { by, typed } => {
+            let is_local = participants.is_local_user(by);
+            Some(terminal_input_sentence(if is_local { "You" } else { by }, typed))
+        }
         Event::HistoryCleared => Some("history cleared".to_owned()),
         Event::ContextCompacted { .. }
         | Event::InstructionsLoaded { .. }

@@ -5,7 +5,7 @@ use sysop_core::model_table;
 use sysop_core::policy::CONFIG_ERROR;
 
 use super::{ProviderSettings, Settings, bare_model};
-use crate::config::{Config, ConfigValue, KeyPath, is_http_url, without_credentials};
+use crate::config::{Config, ConfigOrigin, ConfigValue, KeyPath, is_http_url, without_credentials};
 use crate::exit::CommandError;
 use crate::select_model::from_environment;
 
@@ -79,5 +79,11 @@ fn address(settings: &mut Settings) -> Option<CommandError> {
     let origin = entry.origin().clone();
     // The warning says the same.
     settings.config.warnings.retain(|warning| warning.origin != origin);
-    Some(CommandError::usage(format!("{origin}: `{path}` is not an http:// or https:// URL; {next}")))
+    let what = match &origin {
+        ConfigOrigin::Environment { name } => name.clone(),
+        ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. } => {
+            format!("{origin}: `{path}`")
+        }
+    };
+    Some(CommandError::usage(format!("{what} is not an http:// or https:// URL; {next}")))
 }

@@ -282,7 +282,7 @@ impl HostInventory {
     fn with_other_names(&self, target: SshTarget) -> SshTarget {
         let others = self.on_machine(&target).filter(|known| known.target.name != target.name);
         let modes = others.filter_map(|known| known.target.approve);
-        SshTarget { approve_elsewhere: modes.reduce(stricter), ..target }
+        SshTarget { approve_elsewhere: modes.reduce(ApprovalMode::stricter), ..target }
     }
 
     /// Returns the models that may see these hosts' output.
@@ -486,28 +486,18 @@ pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
     let on = |target: &SshTarget| match target.approve {
         None => general,
         Some(ApprovalMode::Auto) if own && general == ApprovalMode::Ask => ApprovalMode::Auto,
-        Some(mode) => stricter(general, mode),
+        Some(mode) => general.stricter(mode),
     };
     let on = |target: &SshTarget| {
-        target.approve_elsewhere.map_or_else(|| on(target), |mode| stricter(on(target), mode))
+        target.approve_elsewhere.map_or_else(|| on(target), |mode| on(target).stricter(mode))
     };
-    host.targets().iter().map(on).reduce(stricter).unwrap_or(general)
+    host.targets().iter().map(on).reduce(ApprovalMode::stricter).unwrap_or(general)
 }
 
 /// Returns the approval mode on these hosts if the user asks for `mode`, which no host loosens.
 pub(crate) fn approve_as_asked(mode: ApprovalMode, host: &HostChoice) -> ApprovalMode {
     let of_hosts = host.targets().iter().flat_map(|target| [target.approve, target.approve_elsewhere]);
-    of_hosts.flatten().fold(mode, stricter)
-}
-
-fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
-    let rank = |mode: &ApprovalMode| match mode {
-        ApprovalMode::Auto => 0,
-        ApprovalMode::Ask => 1,
-        ApprovalMode::Each => 2,
-        ApprovalMode::Never => 3,
-    };
-    std::cmp::max_by_key(one, other, rank)
+    of_hosts.flatten().fold(mode, ApprovalMode::stricter)
 }
 
 /// Checks that there are more hosts than `canary`, so that some are left for the run after the canary group.

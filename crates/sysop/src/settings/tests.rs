@@ -289,14 +289,10 @@ fn a_wrong_address_of_the_models_provider_is_an_error() {
         (
             String::new(),
             vec![("LLM_BASE_URL", " "), ("OPENAI_API_KEY", "k")],
-            ["LLM_BASE_URL: ", "set it to"],
+            ["LLM_BASE_URL is not an http:// or https:// URL", "set it to"],
         ),
-        (String::new(), variable.clone(), ["environment LLM_BASE_URL: ", "`http://[set]@127.0.0.1:9`?"]),
-        (
-            openai.to_owned(),
-            vec![("LLM_BASE_URL", "ftp://x")],
-            ["environment LLM_BASE_URL: ", "set it to the URL"],
-        ),
+        (String::new(), variable.clone(), ["LLM_BASE_URL is not", "`http://[set]@127.0.0.1:9`?"]),
+        (openai.to_owned(), vec![("LLM_BASE_URL", "ftp://x")], ["LLM_BASE_URL is not", "set it to the URL"]),
     ] {
         let settings = settings(&config, &environment);
         let refused = settings.require_runnable().unwrap_err();
@@ -480,4 +476,27 @@ fn a_named_config_file_replaces_the_users_own() {
     let settings = load(&world, &flags, &[]).unwrap();
     assert_eq!((settings.limits.iterations, settings.limits.output_lines), (20, 3));
     assert_eq!(settings.config.own_file, given);
+}
+
+#[test]
+fn empty_tables_declare_variables_and_routines() {
+    let config = "[routines.good]\ncmd = 'echo {{name}}'\nvars.name = {}\n[routines.empty]\n\
+                  [[routines.stepped.steps]]\ncmd = 'echo {{other}}'\n";
+    let settings = settings(config, &[]);
+    let values = [("name".to_owned(), "a b".to_owned())];
+    assert_eq!(settings.routine("good").unwrap().render(&values).unwrap(), "echo 'a b'");
+    let error = settings.routine("empty").unwrap_err().to_string();
+    assert_eq!(error, "the routine \"empty\" has no `cmd` and no `steps`");
+    let warnings: Vec<String> = settings.warnings().iter().map(ToString::to_string).collect();
+    let unknown = "unknown value {{other}}; the routine has no variables; \
+                   declare it: vars.other = { description = \"…\" }";
+    assert!(warnings.iter().any(|warning| warning.ends_with(unknown)), "{warnings:?}");
+}
+
+#[test]
+fn another_name_for_the_address_of_a_host_is_corrected() {
+    let settings = settings("[hosts.web1]\naddress = '10.0.0.1'\n", &[]);
+    let warning = settings.warnings()[0].to_string();
+    let expected = "`hosts.web1.address` is not a config key; did you mean `hosts.web1.host`?";
+    assert!(warning.ends_with(expected), "{warning}");
 }

@@ -166,7 +166,7 @@ fn bounds_of_exec_end_in_asking() {
     assert!(result.is_some() && result < end, "{run:?}");
     assert!(world.has("one") && !world.has("two"));
     let refused = world.finish(&["exec", "--bounds", "20 parsecs", TASK]);
-    assert!(refused.code == Some(2) && refused.err.contains("`20 parsecs`"), "{refused:?}");
+    assert!(refused.code == Some(2) && refused.err.contains("'20 parsecs'"), "{refused:?}");
     let elsewhere = world.finish(&["exec", "--bounds", "5 commands, @lab", TASK]);
     assert_ne!(elsewhere.code, Some(0), "{elsewhere:?}");
 }

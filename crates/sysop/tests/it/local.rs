@@ -334,7 +334,7 @@ fn a_wrong_key_is_noticed_before_anything_is_written() {
     let world = World::new();
     let mut running = world.start_with_input(&["init"]);
     // The provider, its address, a key, another key, keep that one; the model, the host, the mode; and no.
-    running.type_text(&format!("2\n4\n{url}\n3\nsk-1\n1\n3\nsk-2\n2\nqwen\n\n\nn\n"));
+    running.type_text(&format!("2\n4\n{url}\n3\nsk-1\n1\nsk-2\n3\nqwen\n\n\nn\n"));
     running.end_input();
     let run = running.finish();
     assert_eq!(run.code, Some(1), "{run:?}");
@@ -464,18 +464,21 @@ fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
     let run = keeping.finish();
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.err.contains("warning: ") && run.err.contains("did you mean `approve`?"), "{run:?}");
-    assert!(run.err.contains("Nothing to change.") && !run.err.contains("openai answers"), "{run:?}");
+    assert!(run.err.contains("Nothing to change.") && !run.err.contains("answers and offers"), "{run:?}");
 
     let mut changing = world.start_with_input(&["init"]);
-    changing.type_text(&format!("2\n4\n{url}\n1\nnew\n\n5\ny\n"));
+    changing.type_text(&format!("2\n4\n{url}\n1\nnew\n2\n\n5\ny\n"));
     let run = changing.finish();
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.err.contains("openai answers: it offers 1 model.\n"), "{run:?}");
+    assert!(run.err.contains(&format!("{url} answers and offers 1 model.\n")), "{run:?}");
 
     let mut again = world.start_with_input(&["init"]);
-    again.type_text(&format!("2\n4\n{url}\n1\nnew\n\n5\n"));
+    again.type_text(&format!("2\n4\n{url}\n1\nnew\n2\n\n5\n"));
     let run = again.finish();
-    assert!(run.err.contains("has these settings already") && !run.err.contains("openai answers"), "{run:?}");
+    assert!(
+        run.err.contains("has these settings already") && !run.err.contains("answers and offers"),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -516,6 +519,11 @@ fn an_unknown_host_is_reported_with_a_suggestion() {
     let run = world.finish(&["chat", "--plain", "--host", "127.0.0.1:8941"]);
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.err.contains("hint: for a port, write `ssh://USER@HOST:PORT`"), "{run:?}");
+    let world =
+        World::new().file(".config/sysop/config.toml", "model = 'demo'\n[connection]\nhost = 'x.invalid'\n");
+    let run = world.finish(&["exec", "hello"]);
+    assert!(run.err.contains("config.toml:3: unknown host x.invalid\n"), "{run:?}");
+    assert!(run.err.contains("or add the name as `Host` to ~/.ssh/config"), "{run:?}");
 }
 
 #[test]

@@ -223,6 +223,15 @@ fn a_stopping_server_notifies_its_clients_and_exits_soon() {
 }
 
 #[test]
+fn a_server_warns_of_an_unknown_host_and_starts() {
+    let world = World::with_openai("http://127.0.0.1:9");
+    let server = serve(&world, &["--host", "nowhere.invalid"]);
+    let expected = "warning: unknown host nowhere.invalid; check the spelling";
+    server.running.err.wait_for_text(expected);
+    server.kill();
+}
+
+#[test]
 fn deleting_a_session_removes_files_that_no_fork_needs() {
     let shown = json!({ "command": "echo shown", "reasoning": "" });
     let mock = Mock::start(&[

@@ -100,6 +100,17 @@ fn a_command_that_writes_more_than_its_value_is_corrected() {
         "wc -l app.log | grep -o '[0-9]*' >n",
         "wc -l app.log | grep -qx '3 app.log'",
         "wc -l a | grep b; rm c",
+        "wc -l a >b;reboot",
+        "wc -l a >$(mktemp)",
+        "wc -l app.log | grep ERROR 2>/dev/null",
+        "wc -l app.log | grep ERROR 2>&1",
+        "git log --oneline >b && git push",
+        "git push && git log --oneline >b",
+        "git log --oneline >b & reboot",
+        "grep PORT a.conf | cut -d= -f2 && systemctl restart nginx",
+        "grep PORT a.conf | cut -d= -f2; reboot",
+        "cd $(mktemp) && grep PORT a.conf | cut -d= -f2",
+        "cd `x` && grep PORT a.conf | cut -d= -f2",
     ] {
         assert_eq!(corrected(&bash(command), &Outcome::ok("")), None, "{command}");
     }
@@ -128,6 +139,11 @@ fn git_outside_of_a_repository_is_told_to_change_the_directory() {
     assert_eq!((listed_repository(&two), listed_repository("")), (None, None));
     assert_eq!(hint("cd repo && git status", 128, fatal), None, "it has been changed");
     assert_eq!(hint("git status", 0, fatal), None, "the command did not fail");
+    assert_eq!(hint("git status; rm a", 128, fatal), None, "a part would run once more");
+    assert!(
+        hint("git add a && git commit -m b 2>&1", 128, fatal).is_some(),
+        "nothing ran behind the first part"
+    );
 }
 
 #[test]

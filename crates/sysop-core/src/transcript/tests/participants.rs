@@ -132,6 +132,16 @@ fn the_user_of_this_machine_is_called_you_and_a_token_of_a_server_by_its_name() 
         assert!(has(&served, "Note tui used the terminal: 2 keys in 1 s"));
     }
     assert!(has(&[open(), typed("ada")], "Note ada used"));
+    let mut attached = Transcript::new();
+    attached.set_viewer(Some("tui"));
+    for (seq, step) in (1..).zip([opened_by("ada"), typed("tui"), typed("ada")]) {
+        let Step::Event(event) = step else { continue };
+        let logged = Logged { seq: Seq(seq), at: Timestamp(0), event: *event };
+        attached.apply(&Update::Logged(Arc::new(logged)));
+    }
+    assert!(
+        drawn(&attached).contains("Note You used the terminal") && drawn(&attached).contains("Note ada used")
+    );
     let at_once = TypedInput::Activity { keys: 1, seconds: 0 };
     let at_once = Event::TerminalInput { by: "tui".to_owned(), typed: at_once };
     assert!(drawn(&live(&[open(), at_once.into()])).contains("Note You used the terminal: 1 key\n"));

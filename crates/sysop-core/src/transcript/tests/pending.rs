@@ -112,6 +112,24 @@ fn prompts_that_a_cancel_drops_are_no_longer_called_queued() {
 }
 
 #[test]
+fn a_pause_that_stopped_nothing_leaves_no_notice() {
+    let pause = || Step::from(Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 });
+    let mut steps: Vec<Step> =
+        vec![open(), started(1, "go").into(), Event::StepStarted { step: step(1, 1) }.into(), pause()];
+    assert_eq!(newest_notice(&live(&steps)), "pausing after this step");
+    let mut alone = steps.clone();
+    alone.extend([replied(step(1, 1), "done", Vec::new()).into(), ended(1, StopReason::EndTurn).into()]);
+    assert!(!drawn(&live(&alone)).contains("pau"), "{}", drawn(&live(&alone)));
+    // The pause stops the queued prompt instead.
+    let queued = Event::PromptQueued { text: "next".to_owned(), images: Vec::new(), by: None };
+    steps.extend([queued.into(), replied(step(1, 1), "done", Vec::new()).into()]);
+    steps.extend([ended(1, StopReason::EndTurn).into(), started(2, "next").into(), pause()]);
+    let transcript = live(&steps);
+    assert_eq!(transcript.phase(), &SessionPhase::Paused { reason: PauseReason::Asked });
+    assert_eq!(drawn(&transcript).matches("Warning paused").count(), 1, "{}", drawn(&transcript));
+}
+
+#[test]
 fn the_retries_of_a_request_are_one_notice() {
     let notice = |text: &str| Step::Delta(Delta::Notice { text: text.into() });
     check(
@@ -235,7 +253,7 @@ fn a_call_whose_host_is_surveyed_is_pending_and_no_model_answers() {
     steps.push(Event::ToolStarted { call: first, origin: Origin::Model }.into());
     assert_eq!(preparing(&steps), (None, None), "it runs");
     steps.push(finished("c1", Outcome::ok("full")).into());
-    assert_eq!(preparing(&steps), (Some(second), Some("asking slow about the call".to_owned())));
+    assert_eq!(preparing(&steps), (Some(second), Some("checking the call on slow".to_owned())));
     steps.push(finished("c2", Outcome::ok("text")).into());
     assert_eq!(preparing(&steps), (None, None));
 }
@@ -303,6 +321,8 @@ fn the_work_of_a_host_around_a_command_is_no_notice_and_ends_with_the_next_news(
     assert_eq!(with(vec![saving()]), (Some("saving files for undo on web1".to_owned()), 0));
     let of_host = notice("web1: comparing files on web1…");
     assert_eq!(with(vec![of_host]).0.as_deref(), Some("web1: comparing files on web1"));
+    let waiting = "checking the command on 4 hosts: waiting for dead";
+    assert_eq!(with(vec![notice(&format!("{waiting}…"))]).0.as_deref(), Some(waiting));
     let output = Delta::Output { call: CallId::new("c1"), text: "x".to_owned() };
     assert_eq!(with(vec![saving(), Step::Delta(output)]), (None, 0));
     assert_eq!(with(vec![saving(), finished("c1", Outcome::ok("")).into()]), (None, 0));

@@ -76,6 +76,19 @@ fn the_way_to_approve_helps_in_every_mode() {
 }
 
 #[test]
+fn a_call_whose_host_did_not_answer_is_to_be_tried_again() {
+    let call = bash("c1", "ls");
+    let mut event = asked(&call);
+    let Event::ApprovalAsked { risk, .. } = &mut event else { unreachable!("an approval") };
+    let why = format!("web1 {} 9.5 s", crate::policy::NO_ANSWER);
+    let finding = crate::policy::Finding { start: 0, end: 2, class: RiskClass::Opaque, why };
+    *risk = crate::policy::Risk { class: RiskClass::Opaque, findings: vec![finding] };
+    let transcript = live(&[open(), started(1, "go").into(), event.into()]);
+    let hint = ui_text::way_to_approve(transcript.plan(&call.id).expect("the call is shown"));
+    assert!(hint.starts_with("try again, or run interactively"), "{hint}");
+}
+
+#[test]
 fn streamed_text_between_a_proposal_and_its_output_does_not_change_their_order() {
     let call = bash("c1", "ls");
     let steps = [
@@ -151,6 +164,13 @@ fn a_rule_that_was_saved_is_told_apart_from_the_rules_of_a_config() {
     assert_eq!(rules_sentence(None, &[saved]), "rule saved to rules.toml");
     assert_eq!(rules_sentence(Some(&options), &[]), "rules added from the current config");
     assert_eq!(rules_sentence(None, &[]), "rules added");
+    let configured = |options: Option<PolicyOptions>| -> Step {
+        let (dangerous, deny, rules) = Default::default();
+        let change = ConfigChange::Rules { dangerous, deny, options, rules };
+        Event::Configured { change, reached: None }.into()
+    };
+    let notices = |step| drawn(&live(&[open(), step])).matches("rules added").count();
+    assert_eq!((notices(configured(Some(options))), notices(configured(None))), (1, 0));
 }
 
 #[test]
@@ -198,4 +218,75 @@ fn a_denied_call_that_a_user_typed_is_shown_as_rejected_and_remains_a_proposed_s
         .collect();
     let list = "1 proposed step; /approve ask, then /plan runs the next one\n1. touch a";
     assert_eq!(notices, [list, "1 proposed step left; /plan runs the next one: `touch a`"]);
+}
+
+#[test]
+fn a_summary_names_the_argument_that_tells_the_call_in_any_order() {
+    let summary = |name: &str, arguments| call_summary(&call("c", name, arguments));
+    let shown = [
+        summary("bash", json!({ "background": false, "command": "rm -rf /srv" })),
+        summary("run_command", json!({ "reasoning": "look", "timeout_s": 3, "command": "df" })),
+        summary("write_file", json!({ "content": "x", "path": "/etc/passwd" })),
+        summary("edit_file", json!({ "new_string": "", "old_string": "a", "path": "a.c" })),
+        summary("send_keys", json!({ "command": "ls", "keys": "y Enter" })),
+        summary("mcp__web__deploy", json!({ "quiet": true, "to": "b", "path": "a" })),
+        summary("mcp__web__run", json!({ "quiet": true, "command": "make" })),
+        summary("mcp__web__ping", json!({ "host": "web1" })),
+        summary("bash", json!({ "background": true, "command": 1 })),
+        summary("bash", json!({ "background": true, "cmd": "df" })),
+    ];
+    expect![[r#"
+        bash("rm -rf /srv", ...)
+        run_command("df", ...)
+        write_file("/etc/passwd", ...)
+        edit_file("a.c", ...)
+        send_keys("y Enter", ...)
+        mcp__web__deploy(quiet=true, to="b", path="a")
+        mcp__web__run(quiet=true, command="make")
+        mcp__web__ping("web1")
+        bash(1, ...)
+        bash(background=true, cmd="df")"#]]
+    .assert_eq(&shown.join("\n"));
+}
+
+#[test]
+fn the_lines_of_a_call_have_its_whole_command() {
+    let lines = |command: &str| call_lines(&call("c", "bash", json!({ "timeout_s": 9, "command": command })));
+    let long = format!("echo {}; rm -rf /srv/data", "x".repeat(100));
+    assert_eq!(lines(&long), [format!("bash(\"{long}\", ...)")]);
+    let two = ["bash(\"set -e\\nmake\\n\", ...)", "  | set -e", "  | make"];
+    assert_eq!(lines("set -e\nmake\n"), two);
+    let many: Vec<String> = (1..=40).map(|number| format!("echo {number}")).collect();
+    let shown = lines(&many.join("\n"));
+    assert_eq!(shown[14..18], ["  | echo 14", "  | echo 15", "  … 20 more lines …", "  | echo 36"]);
+    assert_eq!(shown.len(), 22);
+    let endless = lines(&"y".repeat(5000));
+    assert!(endless[1].ends_with("y… 3000 more characters"), "{endless:?}");
+    let path = json!({ "content": "x", "path": "a" });
+    assert_eq!(call_lines(&call("c", "write_file", path)), ["write_file(\"a\", ...)"]);
+    let lines = |command: &str| {
+        call_lines(&call("c", "mcp__ssh__run", json!({ "host": "prod", "command": command })))
+    };
+    assert_eq!(lines(&long), [format!("mcp__ssh__run(host=\"prod\", command=\"{long}\")")]);
+    let two = ["mcp__ssh__run(host=\"prod\", command=\"set -e\\nmake\")", "  | set -e", "  | make"];
+    assert_eq!(lines("set -e\nmake"), two);
+}
+
+#[test]
+fn a_call_is_the_viewers_own_unless_someone_else_asked_for_it() {
+    let is_own = |origin, by: Option<&str>, viewer| {
+        let (turn, by) = (TurnId(1), by.map(str::to_owned));
+        let began = Event::TurnStarted { turn, prompt: String::new(), origin, images: Vec::new(), by };
+        let call = bash("c1", "rm *");
+        let transcript = live(&[open(), began.into(), asked(&call).into()]);
+        transcript.plan(&call.id).expect("the call is shown").is_own(viewer)
+    };
+    for origin in [Origin::User, Origin::Routine, Origin::Plan] {
+        assert!(is_own(origin, None, None), "{origin:?}");
+        assert!(is_own(origin, Some("ann"), Some("ann")), "{origin:?}");
+        assert!(!is_own(origin, Some("bob"), Some("ann")), "{origin:?}");
+        assert!(!is_own(origin, Some("bob"), None), "{origin:?}");
+    }
+    assert!(!is_own(Origin::Model, None, None));
+    assert!(!is_own(Origin::McpClient, None, None), "another agent waits for the answer");
 }

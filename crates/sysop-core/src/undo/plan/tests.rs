@@ -40,6 +40,27 @@ fn the_end_of_the_commands_own_shell_changes_nothing() {
 }
 
 #[test]
+fn what_changes_only_the_shell_keeps_nothing() {
+    for command in [
+        "cd /tmp && export FOO=bar",
+        "export FOO=\"$x\" BAR=2",
+        "export PATH=/opt/bin",
+        "unalias ll; unset FOO; umask 027; set -o vi; shopt -s extglob; declare -x A=1; pushd /tmp",
+    ] {
+        let plan = plan(command, &survey(0)).expect("a change of the shell");
+        assert!(plan.entries.is_empty() && plan.is_complete, "{command}: {plan:?}");
+    }
+    let with_file = plan("export A=1; echo x >a", &survey(0)).expect("a change");
+    assert_eq!((with_file.entries, with_file.is_complete), (vec!["c:/srv/app/a".to_owned()], true));
+    for command in
+        ["export A=$(make)", "export A=1; make", "export PATH=/opt/bin; ls", "./export A=1", "export \"$x\""]
+    {
+        let plan = plan(command, &survey(0)).expect("a change");
+        assert!(!plan.is_complete && !plan.entries.is_empty(), "{command}: {plan:?}");
+    }
+}
+
+#[test]
 fn programs_that_only_read_add_nothing_beside_a_change() {
     let own = survey(0);
     for command in ["ls -l '/srv/a b' && echo x >a", "grep -q x a || echo x >>a", "date; uname -a; echo x >a"]

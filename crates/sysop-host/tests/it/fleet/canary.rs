@@ -11,7 +11,7 @@ use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_host::{Fleet, FleetSettings};
 use tokio::time::sleep;
 
-use super::{bash, by_host, call, exited, fake, fleet_with, run, settings};
+use super::{by_host, call, exited, fake, fleet_with, run, settings};
 
 type Trace = Arc<Mutex<Vec<String>>>;
 
@@ -35,6 +35,10 @@ fn fleet(canary: usize, outcomes: &[Outcome]) -> (Fleet, Trace) {
     (fleet_with(hosts, settings).unwrap(), trace)
 }
 
+async fn change(fleet: &Fleet) -> Outcome {
+    run(fleet, call("bash", json!({ "command": "systemctl restart nginx" }))).await
+}
+
 fn seen(trace: &Trace) -> Vec<String> {
     trace.lock().clone()
 }
@@ -42,7 +46,7 @@ fn seen(trace: &Trace) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn other_hosts_follow_if_all_canaries_succeed_alike() {
     let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(0, "a"), exited(0, "a"), exited(1, "b")]);
-    let outcome = bash(&fleet).await;
+    let outcome = change(&fleet).await;
     assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1", "+2", "+3", "-2", "-3"]);
     assert_eq!(outcome.status, Status::Failed);
     assert_eq!(by_host(&outcome), ["h0 ok 2", "h1 ok 2", "h2 ok 2", "h3 failed 1"]);
@@ -51,7 +55,7 @@ async fn other_hosts_follow_if_all_canaries_succeed_alike() {
 #[tokio::test(start_paused = true)]
 async fn no_host_follows_if_a_canary_fails() {
     let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(1, "bad"), exited(0, "a"), exited(0, "a")]);
-    let outcome = bash(&fleet).await;
+    let outcome = change(&fleet).await;
     assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1"], "the others never began");
     assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, None));
     assert_eq!(by_host(&outcome), ["h0 ok 2", "h1 failed 1", "h2 rejected 3", "h3 rejected 3"]);
@@ -65,12 +69,12 @@ async fn no_host_follows_if_a_canary_fails() {
 #[tokio::test(start_paused = true)]
 async fn no_host_follows_if_canaries_differ() {
     let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(0, "b"), exited(0, "a")]);
-    let outcome = bash(&fleet).await;
+    let outcome = change(&fleet).await;
     assert_eq!(seen(&trace).len(), 4);
     assert_eq!(outcome.status, Status::Failed, "a host ran the call, so the call does not count as rejected");
     assert!(
         outcome.output.ends_with(
-            "== h2 (1 host of 3): not run ==\nnot run: h0, h1 in the canary group gave different results"
+            "== h2 (1 host of 3): not run ==\nnot run: the canary hosts h0 and h1 gave different results"
         ),
         "{}",
         outcome.output
@@ -81,7 +85,7 @@ async fn no_host_follows_if_canaries_differ() {
 async fn stopping_during_the_canary_stops_all() {
     let stopped = Outcome::new(Status::Cancelled, "[stopped]");
     let (fleet, trace) = fleet(1, &[stopped, exited(0, "")]);
-    let outcome = bash(&fleet).await;
+    let outcome = change(&fleet).await;
     assert_eq!(seen(&trace), ["+0", "-0"]);
     assert_eq!(by_host(&outcome), ["h0 cancelled 1", "h1 cancelled 2"]);
 }
@@ -97,8 +101,21 @@ async fn stopping_after_the_canary_starts_no_more_hosts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_command_that_only_bash_reads_as_a_test_goes_to_the_canary_first() {
+    let (fleet, trace) = fleet(1, &[exited(0, ""), exited(0, "")]);
+    run(&fleet, call("bash", json!({ "command": "[[ a > b ]]" }))).await;
+    assert_eq!(seen(&trace), ["+0", "-0", "+1", "-1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn read_only_calls_need_no_canary() {
-    let (fleet, trace) = fleet(1, &[exited(1, ""), exited(0, "")]);
-    run(&fleet, call("read_file", json!({ "path": "x" }))).await;
-    assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1"]);
+    let reads = [
+        call("read_file", json!({ "path": "x" })),
+        call("bash", json!({ "command": "hostname; systemctl status nginx | head -n 3" })),
+    ];
+    for call in reads {
+        let (fleet, trace) = fleet(1, &[exited(1, "a"), exited(0, "b")]);
+        run(&fleet, call).await;
+        assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1"]);
+    }
 }

@@ -87,7 +87,7 @@ async fn a_shell_that_pretends_to_be_sudo_is_named_as_the_shell() {
         assert!(outcome.output.ends_with("got 13\n[exit code 0]"), "{outcome:?}");
         let asked = rig.people.asked.lock().remove(0);
         assert_eq!(asked.kind, QuestionKind::Secret);
-        assert_eq!(asked.from, "bash, the shell of this terminal, on this machine");
+        assert_eq!(asked.from, "bash (the shell of this terminal)");
         assert!(asked.details[0].contains("/bash. Its command line: `"), "{asked:?}");
         assert!(asked.details[1].starts_with("Started by the model: `printf %s"), "{asked:?}");
         assert_eq!(asked.details[2], "Warning: the command started by the model can read your input.");

@@ -85,6 +85,17 @@ async fn a_startup_file_chooses_directory_and_home() {
 }
 
 #[tokio::test]
+async fn a_program_in_the_terminal_is_the_reason_why_nothing_is_known_of_a_command() {
+    let rig = Rig::new(Shell::Bash);
+    assert_eq!(of_command(&rig).await.incomplete, None);
+    rig.run_for("cat", 1).await;
+    let told = of_command(&rig).await;
+    let why = "a program runs in the terminal; the command will not run until it ends";
+    assert_eq!((told.context.dialect, told.incomplete.as_deref()), (Dialect::Unknown, Some(why)));
+    assert!(rig.run("ls").await.output.contains("`exit` for a shell"));
+}
+
+#[tokio::test]
 async fn an_inner_shell_reports_its_own_directory() {
     let rig = Rig::new(Shell::Bash);
     rig.run("cd /usr; dash").await;

@@ -2,9 +2,11 @@
 
 use serde_json::json;
 use sysop_core::event::{Delta, Event, Origin, StopReason};
+use sysop_core::message::ToolCall;
 use sysop_core::outcome::{
     ChangeKind, HostOutcome, Outcome, Reversibility, Status, SystemChange, WAITS_FOR_ANSWER,
 };
+use sysop_core::policy::{Grant, Risk, RiskClass};
 use sysop_core::preview::STILL_CHECKING;
 
 use super::State;
@@ -50,6 +52,7 @@ impl State {
                 self.ask_with(call, vec![STILL_CHECKING.to_owned()]);
             }
             "left" => self.leaves_a_job(),
+            "rechecked" => self.propose("", "reload"),
             "joined" => {
                 self.say("👩\u{200d}💻 می\u{200c}خواهم\u{202e}\u{1b}[2K");
                 self.end(StopReason::EndTurn, None);
@@ -77,6 +80,27 @@ impl State {
                 self.end(StopReason::EndTurn, None);
             }
         }
+    }
+
+    /// Asks again about a call whose host was silent at the first question. Returns false for other calls.
+    pub(super) fn asks_again(&mut self, call: &ToolCall) -> bool {
+        let was_silent = call.text_argument("command") == Some("reload");
+        if !was_silent || std::mem::replace(&mut self.has_asked_again, true) {
+            return false;
+        }
+        self.open = Some(call.clone());
+        self.publish(Event::ApprovalAsked {
+            call: call.clone(),
+            command: "reload".to_owned(),
+            reason: String::new(),
+            risk: Risk { class: RiskClass::Changes, findings: Vec::new() },
+            covers: Grant::Exact { command: "reload".to_owned() },
+            preview: Vec::new(),
+            guarded: None,
+            scope: None,
+            terms: Default::default(),
+        });
+        true
     }
 
     fn edits_a_long_file(&mut self) {

@@ -56,7 +56,7 @@ impl PanelView {
         let progress = transcript.progress().and_then(|progress| progress.summary());
         let now = Instant::now();
         let began = self.wait_clock.began(waiting.as_deref(), delay.is_some(), now);
-        if let Some(tail) = self.answer.as_ref().and_then(|answer| {
+        if let Some(tail) = self.answer.as_ref().filter(|answer| answer.is_open).and_then(|answer| {
             let tail = answer.markdown.tail()?;
             let panel = Panel::new(RenderOptions { width: columns, color: true });
             Some(panel.row(truncate(tail, panel.inner())))

@@ -2,8 +2,9 @@
 
 use std::io;
 
-use sysop_core::event::{Decision, Event, Input, Origin};
+use sysop_core::event::{Decision, Event, Input};
 use sysop_core::id::CallId;
+use sysop_core::policy::RiskClass;
 use sysop_core::text::visible_text;
 use sysop_term::StyleRole;
 
@@ -31,6 +32,8 @@ pub(super) struct OpenApproval {
     late_effect: LateEffect,
     /// The question, if its answer is read as a line.
     line: String,
+    /// Call that the user allowed here, with its risk at that time.
+    allowed: Option<(CallId, RiskClass)>,
 }
 
 impl Repl {
@@ -74,7 +77,10 @@ impl Repl {
         let rule = rule.filter(|_| shown.command == plan.command);
         let question = self.view.question(&shown, &self.transcript, &self.screen);
         let no_rule = if is_edited { EDITED_HAS_NO_RULE } else { question.no_rule };
-        let text_use = if self.is_own(call) { TextUse::Draft } else { question.text_use };
+        let text_use = match self.context.form {
+            ReplLayout::Panels { .. } if self.is_own(call) => TextUse::Draft,
+            ReplLayout::Panels { .. } | ReplLayout::Plain => question.text_use,
+        };
         let question = ApprovalPrompt { rule, no_rule, text_use, ..question };
         match self.context.form {
             ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Prompt)?,
@@ -84,8 +90,8 @@ impl Repl {
             }
         }
         self.active_read = ActiveRead::Approval(call.clone());
-        self.open_approval =
-            OpenApproval { late_effect: question.late_effect.clone(), line: question.line_question() };
+        let (late_effect, line) = (question.late_effect.clone(), question.line_question());
+        self.open_approval = OpenApproval { late_effect, line, allowed: None };
         self.console.request(ReadRequest::Approval(Box::new(question)));
         Ok(())
     }
@@ -117,37 +123,50 @@ impl Repl {
                 };
             }
             ApprovalOutcome::Reject(text) if !text.is_empty() && self.is_own(&call) => {
-                return self.reject_own(call, text).await;
+                return self.reject_own(call, text);
             }
             ApprovalOutcome::Reject(reason) => Decision::Reject { reason },
             ApprovalOutcome::StopTurn => Decision::Reject { reason: "stop".to_owned() },
             ApprovalOutcome::Interrupt => return self.handle_interrupt(),
             ApprovalOutcome::Withdrawn => return Ok(()),
         };
+        self.decide(call, decision)
+    }
+
+    fn decide(&mut self, call: CallId, decision: Decision) -> io::Result<()> {
         self.answered = Some(call.clone());
+        if matches!(decision, Decision::Allow { .. } | Decision::AllowSession { .. }) {
+            let plan = self.transcript.plan(&call);
+            self.open_approval.allowed = plan.map(|plan| (call.clone(), plan.risk.class));
+        }
         self.send(Input::Decision { call, decision, by: BY.to_owned(), person: None })
     }
 
-    /// Returns true if no model made the call.
-    fn is_own(&self, call: &CallId) -> bool {
-        self.transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
+    /// Says why a call that the user allowed here is asked about again.
+    pub(super) fn tell_second_question(&mut self, call: &CallId) -> io::Result<()> {
+        self.answered = None;
+        let allowed = self.open_approval.allowed.take().filter(|(allowed, _)| allowed == call);
+        match (allowed, self.transcript.plan(call)) {
+            (Some((_, before)), Some(plan)) => self.note(&words::asked_again(before, plan)),
+            _ => Ok(()),
+        }
     }
 
-    /// Rejects a call that no model made. No model would get the reason, so the text becomes the draft of a prompt;
-    /// without a line editor, which shows drafts, it is sent.
-    async fn reject_own(&mut self, call: CallId, text: String) -> io::Result<()> {
-        self.answered = Some(call.clone());
-        let decision = Decision::Reject { reason: String::new() };
-        self.send(Input::Decision { call, decision, by: BY.to_owned(), person: None })?;
+    /// Returns true if this user asked for the call.
+    fn is_own(&self, call: &CallId) -> bool {
+        self.transcript.plan(call).is_some_and(|plan| plan.is_own(self.session.viewer()))
+    }
+
+    /// Rejects a call of this user. No model gets the reason, so the text also becomes the draft of a prompt. There are
+    /// no drafts without a line editor.
+    fn reject_own(&mut self, call: CallId, text: String) -> io::Result<()> {
+        self.decide(call, Decision::Reject { reason: text.clone() })?;
         match self.context.form {
             ReplLayout::Panels { .. } => {
                 self.add_to_draft(&text);
                 self.note("your text was not sent; it is in the input")
             }
-            ReplLayout::Plain => {
-                self.note("your text goes to the model")?;
-                self.prompt(text).await
-            }
+            ReplLayout::Plain => self.note("no model gets your text; it is the reason of the rejection"),
         }
     }
 }

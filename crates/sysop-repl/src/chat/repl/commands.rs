@@ -160,7 +160,7 @@ impl Repl {
             return self.note(&format!("turn {turn} has no message to fork from"));
         };
         let from = self.session.id().clone();
-        self.open(SessionSelector::Fork { from, before }).await?;
+        self.open(SessionSelector::fork_of(from, before, &self.transcript)).await?;
         // The message can be edited and sent again.
         self.draft = text;
         Ok(())
@@ -253,6 +253,11 @@ impl Repl {
     }
 }
 
+/// Returns an error about a session with the REPL's command for the list of sessions.
+pub(super) fn with_own_commands(error: &str) -> String {
+    error.replace("run `sysop sessions list` to see the sessions", "/sessions lists them")
+}
+
 /// Returns a numbered line for each session, at most `columns` wide, with an excerpt below it. Directories are left out
 /// if they would leave too little room for titles.
 fn session_lines(
@@ -277,7 +282,9 @@ fn session_lines(
     rows.map(|(number, (it, (place, root)))| {
         let root = if has_roots { format!("{root}  ") } else { String::new() };
         let title = cut(&it.title.replace('\n', " "), room);
-        let excerpt = excerpts.get(&it.id).map(|text| format!("\n    {text}")).unwrap_or_default();
+        let excerpt = excerpts.get(&it.id).map(|text| text.replace('\n', " "));
+        let excerpt = excerpt.map(|text| format!("\n    {}", cut(&text, columns.saturating_sub(4))));
+        let excerpt = excerpt.unwrap_or_default();
         format!("{number:>digits$}  {place}  {root}{title}{excerpt}")
     })
     .collect()
@@ -329,7 +336,7 @@ mod tests {
     use sysop_driver::port::SessionSummary;
     use sysop_term::cells::width;
 
-    use super::{padded, session_lines};
+    use super::{padded, session_lines, with_own_commands};
 
     #[test]
     fn a_narrow_list_of_sessions_omits_directories_and_cuts_titles() {
@@ -351,6 +358,17 @@ mod tests {
         assert!(!narrow[0].contains("/srv") && narrow[0].ends_with('…'), "{narrow:?}");
         assert!(narrow[1].ends_with("  short") && narrow.iter().all(|line| width(line) <= 79), "{narrow:?}");
         assert!(lines(usize::MAX)[0].ends_with(title));
+        let excerpts = HashMap::from([(sessions[0].id.clone(), format!("{title}\n{title}"))]);
+        let found = session_lines(&sessions[..1], &excerpts, Timestamp(0), 79).join("\n");
+        let rows: Vec<&str> = found.lines().collect();
+        assert!(rows.len() == 2 && rows[1].ends_with('…'), "{rows:?}");
+        assert!(rows.iter().all(|row| width(row) <= 79), "{rows:?}");
+    }
+
+    #[test]
+    fn an_unknown_session_is_looked_up_with_the_command_of_the_repl() {
+        let error = "no session with id `zzz`; run `sysop sessions list` to see the sessions";
+        assert_eq!(with_own_commands(error), "no session with id `zzz`; /sessions lists them");
     }
 
     #[test]

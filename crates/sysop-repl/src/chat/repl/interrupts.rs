@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sysop_core::event::Input;
+use sysop_core::event::{Event, Input, StopReason};
 use sysop_core::transcript::{PauseDelay, SessionPhase};
 use sysop_term::StyleRole;
 
@@ -90,7 +90,22 @@ impl Repl {
         self.send(Input::Resume)
     }
 
+    /// Ends the request for a pause if `event`, which has been applied, settles it. Returns true if the turn ended before
+    /// the pause could begin.
+    pub(super) fn end_pause_request(&mut self, event: &Event) -> bool {
+        if self.running() && *event != Event::Resumed {
+            return false;
+        }
+        let was_pausing = std::mem::take(&mut self.pausing);
+        // A pause that outlives its turn stops the next queued prompt.
+        let is_last = self.transcript.queued_prompts().len() == 0;
+        was_pausing && is_last && matches!(event, Event::TurnEnded { reason: StopReason::EndTurn, .. })
+    }
+
     pub(super) fn pause(&mut self) -> io::Result<()> {
+        if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) && !self.running() {
+            return self.note("already paused; /resume to resume");
+        }
         if !self.running() {
             return self.view.say("nothing to pause", StyleRole::Dim, &mut self.screen);
         }
@@ -121,5 +136,19 @@ impl Repl {
         }
         let text = if self.running() { "the turn is already being stopped" } else { "no turn to stop" };
         self.note(text)
+    }
+
+    /// Restores the quiet mode after another program may have used the terminal. Does nothing while a line
+    /// editor or prompt is reading, because these set their own modes.
+    pub(super) fn resume_from_suspend(&self) {
+        if matches!(self.active_read, ActiveRead::None | ActiveRead::TypeAhead)
+            && let Some(no_echo) = &self.no_echo
+        {
+            no_echo.apply();
+        }
+        if self.active_read == ActiveRead::TypeAhead {
+            // A shell switches the mode off while it has the terminal, which may be gone.
+            let _ = crossterm::execute!(io::stderr(), crossterm::event::EnableBracketedPaste);
+        }
     }
 }

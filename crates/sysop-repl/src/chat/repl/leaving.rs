@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sysop_core::event::Input;
+use sysop_core::event::{Event, Input, StopReason};
 use sysop_term::StyleRole;
 
 use super::{ActiveRead, LEAVE, Repl};
@@ -12,6 +12,17 @@ use crate::chat::input_reader::UserInput;
 use crate::chat::{ExitBehavior, ReplLayout};
 
 impl Repl {
+    /// Follows how the last turn of the model ended, which is the exit code at the end of an input that is no terminal.
+    /// The failure of a typed command is none of the task.
+    pub(super) fn note_failure(&mut self, event: &Event) {
+        let Event::TurnEnded { reason, .. } = event else { return };
+        let is_of_model = self.transcript.iteration() > 0;
+        if is_of_model && !self.is_on_terminal && self.exit_at_end != Exit::ApprovalNeeded {
+            let has_failed = matches!(reason, StopReason::Failed | StopReason::MaxIterations);
+            self.exit_at_end = if has_failed { Exit::Failed } else { Exit::Done };
+        }
+    }
+
     /// Handles Ctrl+D at the prompt. Leaves at once, unless that would stop background jobs: then the key must be pressed
     /// twice. A pipe ends only once.
     pub(super) fn end_of_input(&mut self) -> io::Result<()> {

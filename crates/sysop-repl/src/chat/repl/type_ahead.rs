@@ -163,7 +163,7 @@ impl Repl {
         let draft = std::mem::take(&mut self.draft);
         self.add_to_draft(&texts.join("\n"));
         self.add_to_draft(&draft);
-        self.note("what was queued was not sent; the text is in the input again")
+        self.note("queued prompt not sent; it is back in the input")
     }
 }
 

@@ -7,6 +7,7 @@ use sysop_core::id::CallId;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::{StyleRole, TextRow, paint};
 
+use super::{PROMPT, Person, QUESTION};
 use crate::chat::approval::{self, ApprovalIo, ApprovalOutcome, ApprovalPrompt, GUARD, SETTLE};
 use crate::render::row;
 
@@ -71,7 +72,7 @@ impl ApprovalIo for Scripted {
     }
 }
 
-const NO_RULE: &str = "cannot write a rule: only commands can have one";
+const NO_RULE: &str = "no rule possible: only commands can have one";
 
 fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, Vec<String>, Duration) {
     asked_with(&prompt(), keys, edits)
@@ -245,12 +246,10 @@ fn a_dangerous_command_needs_a_capital_y_and_enter() {
 }
 
 #[test]
-fn slowly_typed_feedback_keeps_its_first_letter() {
-    let rejected = |edited: &str| asked(&[(400, 'n')], vec![Some(edited.to_owned())]).0;
-    for (edited, told) in
-        [("o, use trash", "no, use trash"), ("ot that", "not that"), ("only b", "only b"), ("", "")]
-    {
-        assert_eq!(rejected(edited), ApprovalOutcome::Reject(told.to_owned()));
+fn a_confirmed_reason_is_not_changed() {
+    for reason in ["o mejor usa mv", "ot that", "only b", ""] {
+        let answer = asked(&[(400, 'n')], vec![Some(reason.to_owned())]).0;
+        assert_eq!(answer, ApprovalOutcome::Reject(reason.to_owned()));
     }
     let (answer, drawn, _) = asked(&typing("al", 1500), vec![Some("also list it".to_owned())]);
     assert_eq!(answer, ApprovalOutcome::Reject("also list it".to_owned()));
@@ -417,13 +416,27 @@ fn a_text_at_the_proposal_of_an_own_call_is_no_feedback() {
         assert_eq!(answer, ApprovalOutcome::Reject("ja, bitte".into()));
         assert!(drawn.iter().any(|line| line.ends_with(row)), "{drawn:?}");
         assert!(row.len() < 80 && !drawn.concat().contains("feedback"), "{drawn:?}");
-        // The text of a slow typist is read to its end, and not by what comes after the question.
-        for (rest, told) in [("o, use trash", "no, use trash"), ("", "")] {
-            let (answer, drawn, _) = asked_with(&own, &[(400, 'n')], vec![Some(rest.to_owned())]);
-            assert_eq!(answer, ApprovalOutcome::Reject(told.to_owned()));
+        for reason in ["use trash", ""] {
+            let (answer, drawn, _) = asked_with(&own, &[(400, 'n')], vec![Some(reason.to_owned())]);
+            assert_eq!(answer, ApprovalOutcome::Reject(reason.to_owned()));
             assert!(drawn.iter().any(|line| line.contains(label)), "{drawn:?}");
         }
         let entered = asked_with(&own, &[(400, 'n'), (450, '\n')], vec![]).0;
         assert_eq!(entered, ApprovalOutcome::Reject(String::new()));
     }
+}
+
+#[tokio::test]
+async fn pasted_text_does_not_answer_a_proposal() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("clean\r").await;
+    person.sees(QUESTION).await;
+    // Only a terminal with this mode marks a paste.
+    let asked = person.seen.rfind("\u{1b}[?2004").map(|at| &person.seen[at..at + 8]);
+    assert_eq!(asked, Some("\u{1b}[?2004h"));
+    person.types("\u{1b}[200~y\u{1b}[201~s").await;
+    let text = person.sees(PROMPT).await;
+    assert!(!text.contains("ran rm"), "{text}");
+    assert!(text.contains("rejected: stop"), "{text}");
 }

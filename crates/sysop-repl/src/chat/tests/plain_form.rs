@@ -34,7 +34,7 @@ async fn the_plain_form_works_through_a_pipe() {
         (failed, exit code 1, 12 ms)
 
         You: /clear
-        (history cleared; the log keeps what came before)
+        (History cleared; earlier messages stay in the log)
 
         You: /exti
         (unknown command /exti; did you mean /exit?)
@@ -244,14 +244,14 @@ async fn slash_commands_work_in_the_plain_layout() {
         Agent: Hello **there**, how are you?
 
         You: loop
-        (paused: the model repeated the same call 3 times)
+        (paused: the model repeated the same call 3 times; rephrase the task)
 
         You: /resume
 
         Agent: Going on.
 
         You: loop
-        (paused: the model repeated the same call 3 times)
+        (paused: the model repeated the same call 3 times; rephrase the task)
 
         You: /stop
         (canceled while paused)
@@ -274,11 +274,11 @@ async fn slash_commands_work_in_the_plain_layout() {
 }
 
 #[tokio::test]
-async fn a_message_at_an_own_undo_is_the_next_prompt() {
+async fn a_message_at_an_own_undo_is_the_reason_of_its_rejection() {
     let (text, _) = plain("/undo 2\nn hello\n/undo 2\nn\n").await;
-    assert_eq!(text.matches("(rejected)").count(), 2, "{text}");
-    assert_eq!(text.matches("Agent: Hello **there**").count(), 1, "{text}");
-    assert_eq!(text.matches("(your text goes to the model)").count(), 1, "{text}");
+    assert_eq!(text.matches("Agent:").count(), 0, "{text}");
+    let note = "(no model gets your text; it is the reason of the rejection)";
+    assert_eq!(text.matches(note).count(), 1, "{text}");
 }
 
 #[tokio::test]
@@ -290,6 +290,7 @@ async fn a_text_typed_at_an_own_undo_is_not_sent_but_returns_to_the_input() {
     person.types("hello\r").await;
     person.sees("Enter: reject and take this text to the input, Esc: back").await;
     person.sees("your text was not sent; it is in the input").await;
+    person.sees("rejected: hello").await;
     let text = person.sees(PROMPT).await + &person.sees("hello").await;
     assert!(!text.contains("AGENT RESPONSE"), "{text}");
     person.types("\r").await;
@@ -327,6 +328,17 @@ async fn a_session_that_another_process_changed_ends_with_the_command_that_reope
     assert_eq!(text.matches("changed by another process").count(), 1, "{text}");
     let end = "(error: session s-1 was changed by another process)\n(To resume this session: sysop chat --resume s-1)\n";
     assert!(text.ends_with(end), "{text}");
+}
+
+#[tokio::test]
+async fn an_equal_prompt_of_another_process_does_not_count_as_sent() {
+    let (text, _) = plain_form("continued", "taken\n").await;
+    assert!(text.contains("not sent: taken"), "{text}");
+}
+
+#[tokio::test]
+async fn a_failed_turn_of_another_process_does_not_set_the_exit_code() {
+    assert_eq!(plain_form("failed elsewhere", "!true\n").await.1, 0);
 }
 
 #[tokio::test]
@@ -369,4 +381,34 @@ async fn a_turn_that_did_not_reach_its_host_says_so_at_its_end() {
     let (text, _) = plain("unreachable\nreached\nmissed\n").await;
     let ends: Vec<&str> = text.lines().filter(|line| line.contains("not done on")).collect();
     assert_eq!(ends, ["(✗ not done on web1)", "(✗ not done on web2)"], "{text}");
+}
+
+#[tokio::test]
+async fn the_exit_code_tells_if_the_last_turn_of_an_input_failed() {
+    assert_eq!(plain("hello\nfail\n").await.1, 1);
+    assert_eq!(plain("fail\nhello\n").await.1, 0);
+    assert_eq!(plain("hello\n!false\n").await.1, 0, "a typed command may fail");
+}
+
+#[tokio::test]
+async fn an_output_that_nobody_reads_ends_the_plain_form_quietly() {
+    let mut child = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(CHILD_ARGUMENTS)
+        .env(FORM, "plain")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).contains("You: ") {
+        let read = tokio::time::timeout(DEADLINE, output.read_buf(&mut text)).await;
+        assert!(read.unwrap().unwrap() > 0, "{}", String::from_utf8_lossy(&text));
+    }
+    drop(output);
+    child.stdin.take().unwrap().write_all(b"hello\n").await.unwrap();
+    let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+    assert_eq!(ended.code(), Some(141));
 }

@@ -263,7 +263,7 @@ async fn exec_prompts_on_its_terminal() {
     assert!(text.contains("sudo on web1 asks:"), "{text}");
     let before = person.seen.len();
     person.types("geheim\r").await;
-    person.sees("exec answered `[sudo] password for joe:`: [password entered]").await;
+    person.sees("You answered `[sudo] password for joe:`: [password entered]").await;
     assert!(!person.seen[before..].contains(SECRET));
     assert_eq!(person.leaves().await, 0);
 

@@ -53,7 +53,7 @@ async fn ctrl_c_clears_the_unfinished_line_before_it_stops_the_turn() {
     assert!(!text.contains("Stopping"), "{text}");
     person.sees("Ctrl+C stop").await;
     person.types("\u{3}").await;
-    person.sees("what was queued was not sent; the text is in the input again").await;
+    person.sees("queued prompt not sent; it is back in the input").await;
     person.sees(PROMPT).await;
     person.sees("› hello").await;
     person.types("\r").await;
@@ -73,7 +73,7 @@ async fn a_command_that_would_disturb_the_turn_runs_after_it() {
     person.sees("› /new · waits for the end of the turn").await;
     person.types("/stop\r").await;
     person.sees("Stopping… Ctrl+C again to quit").await;
-    person.sees("what was queued was not sent; the text is in the input again").await;
+    person.sees("queued prompt not sent; it is back in the input").await;
     person.sees("› /new").await;
     person.types("\u{15}!sleep 9\r").await;
     person.sees("Ctrl+C stop").await;
@@ -133,7 +133,7 @@ async fn a_stop_in_a_pause_returns_the_queued_line() {
     person.types("\u{1c}").await;
     person.sees("paused ›").await;
     person.types("/stop\r").await;
-    person.sees("what was queued was not sent").await;
+    person.sees("queued prompt not sent").await;
     person.sees("› hello").await;
 }
 
@@ -189,7 +189,7 @@ async fn a_prompt_in_a_pause_does_not_wait_behind_a_waiting_command() {
     let text = person.sees("│ Hello there, how are you?").await;
     assert!(!text.contains("› hello · waits"), "{text}");
     // The paused turn was canceled, which returns what waited for its end.
-    person.sees("the text is in the input again").await;
+    person.sees("it is back in the input").await;
     person.sees("› !echo later").await;
 }
 

@@ -1,6 +1,7 @@
 //! Sequences of calls: each call is decided by the outcome of the one before.
 
 use serde_json::Map;
+use sysop_core::outcome::{HostOutcome, Status};
 
 use super::*;
 
@@ -144,4 +145,36 @@ async fn a_signal_between_two_calls_ends_the_run_at_once() {
     rig.stop.send(StopSignal::Interrupt).unwrap();
     assert_eq!(exit(rig.context).await, Exit::Interrupted);
     assert_eq!(*events.lock(), ["started"]);
+}
+
+#[tokio::test]
+async fn a_call_is_shown_with_its_whole_command() {
+    let command = format!("echo {}; rm -rf /srv/data", "x".repeat(80));
+    let SequenceAction::Run(mut call) = run_command(&command, CallRole::Step) else { unreachable!("a call") };
+    call.arguments =
+        Map::from_iter([("timeout_s".to_owned(), 9.into()), ("command".to_owned(), command.clone().into())]);
+    let (rig, _) = sequence(vec![SequenceAction::Run(call)]);
+    let err = rig.err.clone();
+    assert_eq!(exit(rig.context).await, Exit::Done);
+    assert!(err.text().contains(&format!("[Tool: bash(\"{command}\", ...)]")), "{}", err.text());
+}
+
+#[test]
+fn the_last_line_of_the_output_of_several_hosts_is_finished() {
+    let (out, err) = (RecordedOutput::default(), RecordedOutput::default());
+    let (task, output) = (ExecTask::Routine(String::new()), Box::new(out.clone()));
+    let mut printer = printer::ExecPrinter::new(None, output, None, Box::new(err.clone()), &task);
+    let host = HostOutcome {
+        host: "web1".into(),
+        status: Status::Ok,
+        exit_code: Some(0),
+        duration_ms: 0,
+        group: 1,
+        unreachable: None,
+    };
+    let outcome = Outcome { hosts: vec![host], ..Outcome::ok("== web1 (1 of 1): exit code 0 ==") };
+    let event = Event::ToolFinished { call: CallId::new("c"), outcome };
+    let finished = Update::Logged(Arc::new(Logged { seq: Seq(1), at: Timestamp(0), event }));
+    printer.update(&finished, &Transcript::new()).expect("the output is in memory");
+    assert_eq!(out.text(), "== web1 (1 of 1): exit code 0 ==\n");
 }

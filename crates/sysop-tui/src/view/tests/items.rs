@@ -293,7 +293,41 @@ fn a_fleet_shows_odd_hosts_first() {
             │ web1, web2: ok
             ✗ 1 host (web3): exit 1, 200 ms
             ✓ 2 hosts (web1, web2): exit 0, 200 ms
-            ✗ failed, 200 ms
+            ✗ failed on 1 of 3 hosts, 200 ms
+
+        "#]],
+    );
+}
+
+#[test]
+fn headings_of_a_fleet_break_between_words() {
+    let host = |name: &str| HostOutcome {
+        host: name.into(),
+        status: Status::Ok,
+        exit_code: Some(0),
+        duration_ms: 200,
+        group: 1,
+        unreachable: None,
+    };
+    let heading = "== app15, app16, app17, app18, app19 (5 hosts of 5): exit code 0 ==";
+    let mut outcome = Outcome::ok(format!("{heading}\nup"));
+    outcome.hosts = ["app15", "app16", "app17", "app18", "app19"].map(host).into();
+    let mut story = Story::new();
+    story.prompt("go").step();
+    story.ran(bash("a", "uptime"), outcome);
+    check(
+        &story,
+        40,
+        9,
+        expect![[r#"
+            ❯ go
+
+            $ uptime
+            │ == app15, app16, app17, app18, app19
+            │ (5 hosts of 5): exit code 0 ==
+            │ up
+            ✓ 5 hosts (app[15-19]): exit 0, 200 ms
+            ✓ 200 ms
 
         "#]],
     );
@@ -494,7 +528,7 @@ fn speakers_are_distinguishable_without_colors() {
         .collect();
     assert_eq!(signs, ['❯', '●', '$', '│'], "{screen}");
     assert_eq!(signs.iter().collect::<HashSet<_>>().len(), 4);
-    assert!(screen.contains("· history cleared"), "{screen}");
+    assert!(screen.contains("· History cleared"), "{screen}");
 }
 
 #[test]

@@ -339,8 +339,8 @@ impl UndoneCalls {
     }
 }
 
-/// Returns the numbers of the earlier calls whose changes an undo took back. An undo of the last file change names only
-/// the files.
+/// Returns the numbers of the earlier calls whose changes an undo took back. An undo of file edits names only the
+/// files.
 fn undo_targets(undo: &RecordedCall, earlier: &[RecordedCall]) -> Vec<usize> {
     if let Some(id) = undo.call.text_argument("call") {
         let target = earlier.iter().rfind(|call| call.call.id.as_str() == id);

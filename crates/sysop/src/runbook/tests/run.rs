@@ -249,7 +249,7 @@ fn a_failed_undo_ends_the_run_with_both_errors() {
         let (exit, error) = play.end();
         assert_eq!(exit, Exit::Failed);
         let undo = format!(
-            "; the undo of step 2 of 4 (b) failed: {why}; fix it and continue with `sysop run r --undo --from 2`"
+            "; the undo of step 2 of 4 (b) failed: {why}; fix the cause, then continue with `sysop run r --undo --from 2`"
         );
         assert!(
             error.starts_with("stopped at step 3 of 4 (c): exit code 1") && error.ends_with(&undo),

@@ -328,7 +328,7 @@ fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
 }
 
 #[test]
-fn the_plan_of_an_undo_is_not_a_call_of_a_model() {
+fn an_undo_canceled_before_an_answer_is_not_a_call_of_a_model() {
     let undo = undo("u1", 1, "c1");
     let (id, asked) = (undo.id.clone(), asked(&undo, "undo call 1"));
     let reject = Decision::Reject { reason: "the turn was stopped".to_owned() };
@@ -345,7 +345,7 @@ fn the_plan_of_an_undo_is_not_a_call_of_a_model() {
         Event::ToolFinished { call: id, outcome: Outcome::new(Status::Cancelled, "not run") },
     ]);
     let text = markdown(&record, Path::new("/nothing"));
-    assert!(text.contains("1. 00:00:04, requested by a user, only its plan was shown\n"), "{text}");
+    assert!(text.contains("1. 00:00:04, requested by a user, canceled before an answer\n"), "{text}");
     assert!(!text.contains("sysop") && !text.contains("model"), "{text}");
 }
 

@@ -75,6 +75,37 @@ fn a_server_terminal_takes_input_and_resizes_and_survives_a_reconnect() {
 }
 
 #[test]
+fn a_new_session_on_a_server_keeps_place_model_and_mode() {
+    let mock = Mock::start(&[("hello", vec![say("Hello.")])]);
+    let server = RelayedServer::start(&mock);
+    let root = server.world.work().join("deep");
+    std::fs::create_dir(&root).unwrap();
+    let id = new_session(&server, &json!({ "root": root })).1["sessionId"].as_str().unwrap().to_owned();
+    let here = client();
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
+        viewer.sees("openai/test-model").await;
+        viewer.types("hello\r").await;
+        viewer.sees("Hello.").await;
+        viewer.types("/model openai/other\r").await;
+        viewer.sees("openai/other").await;
+        viewer.types("/approve never\r").await;
+        viewer.sees("never").await;
+        viewer.types("/new\r").await;
+        let is_new = |screen: &str| screen.contains("Describe a task") && !screen.contains("Hello.");
+        let is_same = |screen: &str| screen.contains("openai/other") && screen.contains("never");
+        viewer.sees_that("a new session", |screen| is_new(screen) && is_same(screen)).await;
+        viewer.types("\x04").await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+    let ids = server.world.session_ids();
+    let newest = ids.iter().find(|other| !id.starts_with(*other)).expect("a second session");
+    let log = server.world.exported(newest);
+    let spec = &log[0]["event"]["spec"];
+    assert_eq!((&spec["root"], &spec["model"]), (&json!(root), &json!("openai/other")));
+}
+
+#[test]
 fn server_output_keeps_colors_and_no_other_sequences() {
     let print = "printf 'x \\033[31mscarlet\\033[0m \\033]0;owned\\007\\033[2Jend\\n'";
     let mock = Mock::start(&[("go", vec![bash(print), say("Done.")])]);
@@ -107,7 +138,7 @@ fn a_session_on_an_unknown_host_is_refused() {
     let server = RelayedServer::start(&mock);
     for hosts in ["nosuchhost.invalid", "127.0.0.1,nosuchhost.invalid"] {
         let (status, refused) = new_session(&server, &json!({ "host": hosts }));
-        let sentence = "unknown host nosuchhost.invalid; check the spelling, or use an IP address";
+        let sentence = "unknown host nosuchhost.invalid; check the spelling, use an IP address, or add";
         assert!(status == 422 && refused.to_string().contains(sentence), "{status}: {refused}");
     }
     // A request that is invalid anyway does not look the host up.

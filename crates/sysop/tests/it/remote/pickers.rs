@@ -101,6 +101,36 @@ fn the_next_turn_uses_the_picked_model() {
     });
 }
 
+#[test]
+fn a_new_session_stays_where_the_user_is_with_model_and_mode() {
+    let far = RemoteMachineRig::with(&[("look", vec![bash("touch made"), say("I looked.")])]).with_model();
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&far.world, &["--host", "far"]);
+        viewer.sees_that("a session there", |screen| is_on(screen, "far", "openai/test-model")).await;
+        viewer.types("/host local\r").await;
+        viewer.sees_that("a session here", |screen| is_on(screen, "local", "openai/test-model")).await;
+        viewer.types("/model openai/other\r").await;
+        viewer.sees_that("the other model", |screen| is_on(screen, "local", "openai/other")).await;
+        viewer.types("look\r").await;
+        viewer.reads_the_proposal().await;
+        viewer.types("\x1b").await;
+        viewer.sees("stopped").await;
+        viewer.types("/approve never\r").await;
+        viewer.sees_that("the mode", |screen| status(screen).contains("never")).await;
+        viewer.types("/new\r").await;
+        let screen = viewer.sees_that("an empty session", |screen| screen.contains("Describe a task")).await;
+        assert!(is_on(&screen, "local", "openai/other"), "{screen}");
+        assert!(status(&screen).contains("never"), "{screen}");
+        // The list of recent sessions has the one that was just left.
+        viewer.sees_that("the session that was left", |screen| screen.contains("look")).await;
+        viewer.types("/host far\r").await;
+        let screen = viewer.sees_that("a session there", |screen| status(screen).starts_with("far ·")).await;
+        assert!(status(&screen).contains("never"), "{screen}");
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
 /// Returns true if the status line names this host, and a model whose name begins like this.
 fn is_on(screen: &str, host: &str, model: &str) -> bool {
     let status = status(screen);

@@ -141,7 +141,7 @@ fn a_recorded_session_is_replayed_stops_at_drift_and_is_undone() {
     assert_eq!(drifted.code, Some(1), "{drifted:?}");
     let difference = format!("stopped at step 7 of {STEPS} (mkdir 'site/a b'): exit code 1, expected 0");
     assert!(drifted.err.contains(&difference), "{drifted:?}");
-    let hint = format!("continue with `sysop run --file {book} --host three site --from 7`");
+    let hint = format!("continue with `sysop run --file {book} --host three --approve auto site --from 7`");
     assert!(drifted.err.contains(&hint), "{drifted:?}");
     assert!(drifted.err.contains("  step 6: rm -- site/current\n"), "{drifted:?}");
     assert!(hosts.site(2).join("current").exists() && !hosts.site(2).join("log").exists());

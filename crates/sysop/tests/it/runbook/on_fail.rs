@@ -67,7 +67,10 @@ fn nothing_is_undone_without_a_person() {
             "{failure}: {ran:?}"
         );
         assert!(ran.err.contains(ORDER), "{failure}: {ran:?}");
-        assert!(ran.err.contains("nothing was undone; undo with `sysop run r --undo --from "), "{ran:?}");
+        assert!(
+            ran.err.contains("nothing was undone; undo with `sysop run --approve auto r --undo --from "),
+            "{ran:?}"
+        );
         assert!(world.has("a") && world.has("b"), "{failure}: {ran:?}");
         assert!(!world.has("undone") && !world.has("after"), "{failure}: {ran:?}");
     }
@@ -112,7 +115,7 @@ fn a_failed_undo_leaves_the_earlier_steps_alone() {
     assert!(world.has("a") && world.has("b") && !world.has("undone"), "{seen}");
     let unwrapped = seen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(unwrapped.contains("the undo of step 3 of 5 (b) failed: exit code 1, expected 0"), "{seen}");
-    assert!(unwrapped.contains("sysop run r --undo --from 3"), "{seen}");
+    assert!(unwrapped.contains("sysop run --approve auto r --undo --from 3"), "{seen}");
 }
 
 #[test]

@@ -1,0 +1,49 @@
+/** Hosts that the last calls on several hosts did not reach, with the reasons; see `missed_hosts.rs` in sysop-core. */
+import { foldNames } from "../text/labels";
+import type { Item } from "./item";
+
+/** Returns a line for each of `hosts` that was missed, or for those with the same reason. */
+export function missedHosts(items: readonly Item[], hosts: readonly string[]): string[] {
+  const missed = new Map<string, string>();
+  for (const item of items) {
+    if (item.kind !== "step") continue;
+    for (const { host, status, unreachable } of item.outcome?.hosts ?? []) {
+      if (unreachable !== undefined) missed.set(host, unreachable);
+      else if (status !== "rejected") missed.delete(host);
+    }
+  }
+  const groups = new Map<string, string[]>();
+  for (const host of hosts.map((name) => name.trim()).sort()) {
+    const why = missed.get(host);
+    if (why === undefined) continue;
+    const reason = withoutHint(withoutHost(why, host));
+    groups.set(reason, [...(groups.get(reason) ?? []), host]);
+  }
+  return [...groups].map(([reason, names]) => {
+    const [name = ""] = names;
+    const isNamed = reason === withoutHint(missed.get(name) ?? "") && isWordOf(reason, name);
+    return names.length === 1 && isNamed ? reason : `${foldNames(names)}: ${reason}`;
+  });
+}
+
+/** Returns the reason why a host could not be reached without the host's name, if that is its label. */
+export function withoutHost(why: string, host: string): string {
+  return why.startsWith(`${host}: `) ? why.slice(host.length + 2) : why;
+}
+
+/** Returns the failure of an error of the form `what failed; what to do`; see `split_hint` in sysop-core. */
+export function withoutHint(why: string): string {
+  const count = (text: string, mark: string) => text.split(mark).length - 1;
+  for (let at = why.lastIndexOf("; "); at > 0; at = why.lastIndexOf("; ", at - 1)) {
+    const before = why.slice(0, at);
+    const quotes = count(before, '"') - count(before, '\\"');
+    const isOutside =
+      count(before, "`") % 2 === 0 && quotes % 2 === 0 && count(before, "(") <= count(before, ")");
+    if (isOutside) return before;
+  }
+  return why;
+}
+
+function isWordOf(text: string, name: string): boolean {
+  return text.split(/[ ,:`]/).includes(name);
+}

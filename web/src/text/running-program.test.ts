@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { RUNNING_NOTE, runningProgram } from "./running-program";
+
+test("a program that still runs in the terminal is told from a lost outcome, as in the core", () => {
+  const told = (output: string, status: "unknown" | "ok" = "unknown") => runningProgram({ status, output });
+  const waits = "[the command is still running and seems to wait for an answer; answer with send_keys]";
+  const full =
+    "[a full-screen program is still running; continue with send_keys, and end it before the next command]";
+  const pager = "[a pager is still open; use send_keys to show the next page (Space) or to quit (q)]";
+  const shell =
+    "[another shell (python) is running inside the terminal's shell and receives all commands until `exit`]";
+  expect(told(`Continue? [y/n]\n${waits}`)).toBe("still running; it waits for input");
+  expect(told(`${waits}\n[no undo: saving failed]\n`)).toBe("still running; it waits for input");
+  expect(told(full)).toBe("still running in the terminal");
+  expect(told(pager)).toBe("still running in the terminal");
+  expect(told(shell)).toBe("another shell is open in the terminal");
+  expect(told("the connection was lost")).toBeUndefined();
+  expect(told(`${waits}\nmore`)).toBeUndefined();
+  expect(told(waits, "ok")).toBeUndefined();
+  expect(told(`x ${waits}`)).toBeUndefined();
+  expect(told(`[${waits}`)).toBeUndefined();
+  expect(`Continue? [y/n]\n${waits}`.replace(RUNNING_NOTE, "")).toBe("Continue? [y/n]\n");
+});
+
+test.each([
+  ["brackets in a line", "[".repeat(300_000)],
+  ["notes about undo", "[no undo: no]\n".repeat(30_000)],
+])("the time for many %s grows only with their length", (_, output) => {
+  const start = performance.now();
+  expect(runningProgram({ status: "unknown", output: `${output}end` })).toBeUndefined();
+  expect(performance.now() - start).toBeLessThan(2000);
+});
