@@ -29,6 +29,19 @@ test("the code of messages is loaded while a session is opened, before a message
   vi.unstubAllGlobals();
 });
 
+/** A proposal that waits for a decision. */
+const request = {
+  type: "approval.request",
+  sessionId: "s",
+  seq: 1,
+  toolCallId: "c",
+  name: "bash",
+  command: "reboot",
+  arguments: { command: "reboot" },
+  reason: "",
+  risk: "changes",
+};
+
 test.each([
   ["Queue", false],
   ["Reject", true],
@@ -37,17 +50,6 @@ test.each([
   async (label, decide) => {
     const nothing = () => undefined;
     vi.stubGlobal("fetch", () => new Promise(nothing));
-    const request = {
-      type: "approval.request",
-      sessionId: "s",
-      seq: 1,
-      toolCallId: "c",
-      name: "bash",
-      command: "reboot",
-      arguments: { command: "reboot" },
-      reason: "",
-      risk: "changes",
-    };
     const transcript = fold(emptyTranscript, [request as unknown as ServerMessage]);
     const store = new SessionStore("s", new SessionLink("s"));
     const view = {
@@ -139,17 +141,6 @@ test("a user of the terminal is told once: below the terminal, or else here", as
 });
 
 test("a paused turn says that an allowed step runs alone", async () => {
-  const request = {
-    type: "approval.request",
-    sessionId: "s",
-    seq: 1,
-    toolCallId: "c",
-    name: "bash",
-    command: "reboot",
-    arguments: { command: "reboot" },
-    reason: "",
-    risk: "changes",
-  };
   const asks = fold(emptyTranscript, [request as unknown as ServerMessage]);
   const paused = (transcript: typeof asks) =>
     textOf({ transcript: { ...transcript, phase: "paused", stepOpen: false } });

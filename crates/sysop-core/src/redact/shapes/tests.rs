@@ -115,6 +115,15 @@ fn settings_named_like_a_secret_are_redacted() {
     }
 }
 
+/// Checks that a value is redacted in a line, and also in text that is cut within it.
+fn assert_value_is_redacted(start: &str, value: &str, end: &str) {
+    let mask = "[redacted: secret]";
+    let text = format!("a\n{start}{value}{end}\nb\n");
+    assert_eq!(redact_shapes(&text), format!("a\n{start}{mask}{end}\nb\n"));
+    let cut = redact_cut_shapes(&text[..2 + start.len() + 4]).into_owned();
+    assert_eq!(cut, format!("a\n{start}{mask}"));
+}
+
 #[test]
 fn variables_in_the_output_of_tools_are_redacted() {
     let mask = "[redacted: secret]";
@@ -134,10 +143,7 @@ fn variables_in_the_output_of_tools_are_redacted() {
         ("docker run -e POSTGRES_PASSWORD=", "\"hunter2 x\"", " postgres"),
         ("  -e DB_PASSWORD=", "'hunter2x'", " \\"),
     ] {
-        let text = format!("a\n{start}{value}{end}\nb\n");
-        assert_eq!(redact_shapes(&text), format!("a\n{start}{mask}{end}\nb\n"));
-        let cut = redact_cut_shapes(&text[..2 + start.len() + 4]).into_owned();
-        assert_eq!(cut, format!("a\n{start}{mask}"));
+        assert_value_is_redacted(start, value, end);
     }
     let several = "Environment=A_TOKEN=abcdefgh B=c D_SECRET=abcdefgh";
     assert_eq!(redact_shapes(several), format!("Environment=A_TOKEN={mask} B=c D_SECRET={mask}"));
@@ -145,7 +151,6 @@ fn variables_in_the_output_of_tools_are_redacted() {
 
 #[test]
 fn secrets_in_pairs_of_json_are_redacted_anywhere_in_a_line() {
-    let mask = "[redacted: secret]";
     for (start, value, end) in [
         ("{\"access_token\":\"", "8f3b2c1d9e0a", "\",\"token_type\":\"bearer\"}"),
         ("{\"a\":1,\"db\":{\"password\": \"", "hunter2;x", "\"}}"),
@@ -153,10 +158,7 @@ fn secrets_in_pairs_of_json_are_redacted_anywhere_in_a_line() {
         ("{\"log\":\"{\\\"apiKey\\\":\\\"", "8f3b2c1d", "\\\",\\\"a\\\":1}\\n\"}"),
         ("\"Args\": [\"--db.password=", "hunter22", "\", \"-v\"]"),
     ] {
-        let text = format!("a\n{start}{value}{end}\nb\n");
-        assert_eq!(redact_shapes(&text), format!("a\n{start}{mask}{end}\nb\n"));
-        let cut = redact_cut_shapes(&text[..2 + start.len() + 4]).into_owned();
-        assert_eq!(cut, format!("a\n{start}{mask}"));
+        assert_value_is_redacted(start, value, end);
     }
     for text in [
         "{\"nextToken\":\"8f3b2c1d9e0a\",\"next_page_token\":\"8f3b2c1d9e0a\"}",
