@@ -510,6 +510,29 @@ async fn a_slow_host_runs_calls_again_after_a_late_survey_reached_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_does_not_run_on_a_host_that_is_back_for_a_later_call() {
+    let unreachable = Arc::new(Mutex::new(Some("no connection to web2".to_owned())));
+    let survey_time = Arc::new(Mutex::new(Duration::from_millis(100)));
+    let away = Fake { unreachable: Arc::clone(&unreachable), survey_time, ..ends(exited(0, "it ran")) };
+    let canary = fake(|_, _, _| async {
+        sleep(Duration::from_secs(5)).await; // on the paused clock, without a real wait
+        exited(0, "up")
+    });
+    let settings = FleetSettings { canary: std::num::NonZeroUsize::new(1), ..settings() };
+    let fleet = fleet_with([("web1", canary), ("web2", away)], settings).unwrap();
+    let named = |id: &str| ToolCall { id: CallId::new(id), ..call("bash", json!({ "command": "x" })) };
+    fleet.survey(&named("first")).await;
+    let later = async {
+        sleep(Duration::from_secs(1)).await; // on the paused clock, while the canary runs
+        *unreachable.lock() = None;
+        fleet.survey(&named("later")).await
+    };
+    let (outcome, survey) = tokio::join!(run(&fleet, named("first")), later);
+    assert_eq!(survey.incomplete, None, "web2 is back");
+    assert!(!outcome.output.contains("it ran"), "{}", outcome.output);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_survey_names_the_host_that_did_not_answer_in_time() {
     let silent = || Fake { is_silent: true, ..ends(exited(0, "")) };
     let survey = fleet([("web1", ends(exited(0, ""))), ("web2", silent())])
