@@ -7,7 +7,7 @@ export const TERMINAL_SIZE = "terminal-size";
 
 /** Methods of a terminal. */
 export interface TerminalHandle {
-  /** Types a command and Enter. */
+  /** Types a command and Enter; where the user taps, after a confirmation. */
   run(command: string): void;
   /** Types a command without Enter, in place of what the line holds. */
   insert(command: string): void;
@@ -25,6 +25,8 @@ export interface TerminalPaneProps {
   theme: "dark" | "light";
   /** Font size, in pixels. */
   fontSize: number;
+  /** Name of the machine of its shell. */
+  host: string;
   /** User who controls the terminal while the agent waits. */
   holder: string | undefined;
   /** Called when the user sends selected text to the model. */

@@ -433,7 +433,7 @@ export type ErrorCode =
   | "no_session"
   /** The call, approval or question does not exist or was already answered. */
   | "stale"
-  /** Not possible while a turn runs. */
+  /** Not possible while a turn runs, or while another process uses the session. */
   | "busy"
   /** The client read too slowly. It may reconnect and resume. */
   | "too_slow"

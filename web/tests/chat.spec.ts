@@ -55,6 +55,50 @@ test("a chat is the session's own, in every tab and after a reload", async ({ pa
   expect(existsSync(join(server.work, "touched"))).toBe(true);
 });
 
+test("on a narrow phone, a tap on a command asks before it runs, and its buttons are apart", async ({
+  browser,
+  serve,
+}) => {
+  const command = "echo tapped-$((40+2)) and then some more words that make it long";
+  const server = await serve({ script: { "how full": [say(`Use <cmd>${command}</cmd> to see.`)] } });
+  const context = await browser.newContext({
+    viewport: { width: 320, height: 568 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  const page = await context.newPage();
+  const person = await visit(page, server, await server.session());
+  await person.says("how full is the disk?");
+  const chip = person.conversation.locator(".chip");
+  const [run, copy] = [
+    chip.getByRole("button", { name: "Run in terminal" }),
+    chip.getByRole("button").last(),
+  ];
+  await expect(run).toBeVisible();
+  const [runs, copies] = [await run.boundingBox(), await copy.boundingBox()];
+  if (!runs || !copies) throw new Error("they are not shown");
+  expect(Math.min(runs.height, copies.height)).toBeGreaterThanOrEqual(44);
+  expect(copies.x - runs.x - runs.width).toBeGreaterThanOrEqual(8);
+  expect(copies.x + copies.width).toBeLessThanOrEqual(320);
+  for (const part of [chip, run, copy]) {
+    expect(await part.evaluate((element) => element.scrollWidth - element.clientWidth)).toBeLessThanOrEqual(
+      0,
+    );
+  }
+
+  await run.tap();
+  const ask = page.getByRole("alertdialog", { name: /^Run this in the terminal on .+\?$/ });
+  await expect(ask).toContainText(command);
+  await expect(ask.getByRole("button", { name: "Cancel" })).toBeFocused();
+  await ask.getByRole("button", { name: "Cancel" }).tap();
+  await expect(ask).toHaveCount(0);
+  await person.button("Conversation").tap();
+  await run.tap();
+  await ask.getByRole("button", { name: "Run" }).tap();
+  await person.sees(/tapped-42 and/);
+  await context.close();
+});
+
 test("a change while the agent works takes effect with its next turn", async ({ page, serve }) => {
   const server = await serve({
     script: { "touch it": [call("bash", { command: "touch touched" }), say("Touched.")] },

@@ -1,7 +1,7 @@
 /** Commands that a person types into the page's prompt, and their completion. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, say, test, visit } from "./fixtures";
+import { call, expect, say, test, visit } from "./fixtures";
 
 test("commands work on the page as in the terminal, or say where they do", async ({ page, serve }) => {
   const server = await serve({
@@ -17,7 +17,7 @@ test("commands work on the page as in the terminal, or say where they do", async
   await person.says("/init");
   await expect(person.conversation).toContainText("Here is a proposal.");
   await person.says("/nonsense now");
-  await expect(person.conversation).toContainText("unknown command /nonsense; see /help");
+  await expect(person.conversation).toContainText("Unknown command /nonsense. Type /help for a list.");
   await expect(person.prompt).toHaveValue("/nonsense now");
   await person.says("/help");
   await expect(person.conversation).toContainText("!COMMAND: Run a command without the model");
@@ -64,8 +64,9 @@ test("a prompt is visible while the server is asked for its skill", async ({ pag
   const server = await serve({ script: { "Check web1 now": [say("It is fine.")] } });
   const folder = join(server.home, ".config/sysop/commands");
   mkdirSync(folder, { recursive: true });
+  const skills = page.waitForResponse("**/skills");
   const person = await visit(page, server, await server.session());
-  await expect(page.getByText("Describe a task.")).toBeVisible();
+  await skills; // the page does not know the next one
   writeFileSync(join(folder, "check.md"), "Check $1 now.\n");
   let release = () => {};
   const released = new Promise<void>((done) => {
@@ -82,4 +83,43 @@ test("a prompt is visible while the server is asked for its skill", async ({ pag
   release();
   await expect(person.conversation).toContainText("It is fine.");
   await expect(queued).toHaveCount(0);
+});
+
+test("what is allowed for the session is listed and revoked", async ({ page, serve }) => {
+  const touch = call("bash", { command: "touch made", reason: "Make it." });
+  const server = await serve({ script: { "make it": [touch, say("Made.")], again: [touch, say("Again.")] } });
+  const person = await visit(page, server, await server.session());
+  const dialog = page.getByRole("dialog", { name: "Allowed for this session" });
+  await person.says("/permissions");
+  await expect(dialog).toContainText("Nothing is allowed for this session beyond the approval mode");
+  await page.keyboard.press("Escape");
+  await expect(person.prompt).toBeFocused();
+  await person.says("make it");
+  await person.button("Allow for session").click();
+  await expect(person.conversation).toContainText("Made.");
+  await page.keyboard.press("F1");
+  const palette = page.getByRole("dialog", { name: "Command palette" });
+  await expect(palette.getByRole("combobox")).toBeFocused();
+  await page.keyboard.type("allowed for this");
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("listitem")).toContainText(["touch"]);
+  await dialog.getByRole("button", { name: /^Revoke / }).click();
+  await expect(dialog.getByRole("listitem")).toHaveCount(0);
+  await page.keyboard.press("Escape");
+  await person.says("again");
+  await expect(person.review).toContainText("touch made");
+});
+
+test("commands of the other front ends open what the page has for them", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.says("/new");
+  await expect(page.getByRole("dialog", { name: "New session" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await person.says("/mode chat");
+  await expect(person.conversation).toContainText("chat mode: no tools");
+  await person.says("/undo");
+  await expect(person.conversation).toContainText("Use the Undo button on the call's card.");
+  await person.says("/sessions");
+  await expect(page.getByRole("searchbox", { name: "Search sessions" })).toBeFocused();
 });

@@ -7,6 +7,7 @@ import { call, expect, say, test, visit } from "./fixtures";
 
 const PHONE = { width: 390, height: 844 };
 const SMALL = { width: 360, height: 640 };
+const NARROW = { width: 320, height: 568 };
 
 /** Waits until nothing is wider than its place: neither the page nor the element, whose text may be cut by ellipsis. */
 async function fits(page: Page, element: Locator): Promise<void> {
@@ -81,6 +82,23 @@ test("on a phone, a long queued prompt can be taken back, and no mere icon repea
   await expect(retry).toBeHidden();
   await page.setViewportSize({ width: 1440, height: 900 });
   await expect(retry).toBeVisible();
+});
+
+test("the choice of a theme fits on a narrow phone", async ({ browser, serve }) => {
+  const server = await serve({});
+  const context = await browser.newContext({ viewport: NARROW, hasTouch: true, isMobile: true });
+  const person = await visit(await context.newPage(), server);
+  await person.button("Settings").tap();
+  const choice = person.page.getByRole("group", { name: "Theme" });
+  await expect(choice).toBeVisible();
+  const beyond = () =>
+    choice.evaluate((element) => {
+      const section = element.closest(".setting")?.getBoundingClientRect().right ?? 0;
+      const rights = [element, ...element.children].map((part) => part.getBoundingClientRect().right);
+      return Math.max(...rights) - section;
+    });
+  await expect.poll(beyond).toBeLessThanOrEqual(0);
+  await context.close();
 });
 
 test("a long path in a table stays within its cell", async ({ page, serve }) => {
@@ -354,6 +372,41 @@ test("long words do not leave a proposal, and its findings have a column of thei
   expect(why?.x).toBe(name?.x);
 });
 
+test("on the smallest phones, a dangerous command can be run only where its reasons are in view", async ({
+  page,
+  serve,
+}) => {
+  const command = [
+    ...Array.from({ length: 6 }, (_, at) => `echo "step ${at} of the release"`),
+    "rm -rf /srv/thumbnails",
+    "dd if=/dev/zero of=/dev/sda",
+  ].join("\n");
+  const server = await serve({
+    script: { wipe: [call("bash", { command, reason: "They are old. ".repeat(8) }), say("Done.")] },
+  });
+  await page.setViewportSize({ width: 320, height: 640 });
+  const person = await visit(page, server, await server.session());
+  await expect(person.prompt).toHaveAttribute("placeholder", "Task…");
+  await person.says("wipe");
+  const run = person.review.getByRole("button", { name: /^Run/ });
+  await expect(person.review.getByRole("button", { name: /^Keep reading/ })).toBeVisible();
+  await expect(async () => {
+    if (!(await run.isVisible())) await person.button(/^Keep reading/).click({ timeout: 500 });
+    await expect(run).toBeVisible({ timeout: 500 });
+  }).toPass();
+  const worst = person.review.locator(".findings .dangerous").first();
+  await expect(worst).toBeInViewport({ ratio: 0.8 });
+  await person.button(/^Edit/).click();
+  const field = page.getByRole("textbox", { name: "Edited command" });
+  await field.fill(`${command}\nrm -rf /srv/previews`);
+  await expect(person.button(/^Keep reading/)).toBeVisible();
+  await expect(async () => {
+    if (!(await run.isVisible())) await field.press("Control+Enter");
+    await expect(run).toBeEnabled({ timeout: 500 });
+  }).toPass();
+  await expect(worst).toBeInViewport({ ratio: 0.8 });
+});
+
 test("Alt+S leads to the search, and on a touch screen it opens no keyboard", async ({
   page,
   browser,
@@ -410,7 +463,7 @@ for (const [name, viewport] of [
     });
     const person = await visit(page, server, await server.session());
     await person.says("tidy it");
-    const more = person.review.getByRole("button", { name: /^Read on: \d+ pages?$/ });
+    const more = person.review.getByRole("button", { name: /^Keep reading \(\d+ pages?\)$/ });
     await expect(more).toBeVisible();
     await person.review.press("Shift+Y");
     await expect(more).toBeVisible();
@@ -427,7 +480,8 @@ for (const [name, viewport] of [
       if (await more.isVisible()) await more.click({ timeout: 500 });
       await expect(person.review.getByRole("button", { name: /^Run/ })).toBeEnabled({ timeout: 500 });
     }).toPass();
-    await expect(person.review.getByText("rm -rf gone").first()).toBeInViewport();
+    // Its reason is below it, at the end.
+    await expect(person.review.getByText("rm -rf gone").last()).toBeInViewport();
     await context.close();
   });
 }
@@ -441,7 +495,7 @@ test("a phone gives a long change the place of the messages", async ({ browser, 
   });
   const person = await visit(page, server, await server.session());
   await person.says("write it");
-  const more = person.review.getByRole("button", { name: /^Read on: [23] pages$/ });
+  const more = person.review.getByRole("button", { name: /^Keep reading \([23] pages\)$/ });
   await expect(more).toBeVisible();
   const messages = await page.getByRole("region", { name: "Messages" }).boundingBox();
   expect(messages?.height).toBeLessThan(20);
@@ -495,7 +549,7 @@ test("the lines of a long file that are out of view are counted, and keys scroll
   await expect(person.review).toBeFocused();
   const below = async () => {
     const end = (await person.review.locator("footer").boundingBox())?.y ?? 0;
-    const lines = person.review.locator(".row-line");
+    const lines = person.review.locator(".row-line, .effect p");
     return lines.evaluateAll(
       (all, end) => all.filter((line) => line.getBoundingClientRect().y > end).length,
       end,
@@ -632,4 +686,41 @@ test("an end that the dock hides has a cue, and the keys lead to it", async ({ p
   await expect.poll(cue).toContain("goes on below");
   await page.keyboard.press("End");
   await expect.poll(cue).toBe("none");
+});
+
+test("a long change takes the place of the messages in a large window too, and a short one does not", async ({
+  page,
+  serve,
+}) => {
+  const change = (lines: number) =>
+    call("write_file", {
+      path: `a${lines}`,
+      content: Array.from({ length: lines }, (_, at) => `line ${at}\n`).join(""),
+    });
+  const server = await serve({ script: { "write much": [change(200)], "write little": [change(3)] } });
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const messages = page.getByRole("region", { name: "Messages" });
+  const heightAt = async (prompt: string) => {
+    const person = await visit(page, server, await server.session());
+    await person.says(prompt);
+    await expect(person.review).toBeVisible();
+    return (await messages.boundingBox())?.height ?? 0;
+  };
+  expect(await heightAt("write much")).toBeLessThan(20);
+  expect(await heightAt("write little")).toBeGreaterThan(300);
+});
+
+test("on the smallest phones, the active tab has its name and no button that closes it", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({ script: { "look at disks": [say("Fine.")] } });
+  await page.setViewportSize({ width: 320, height: 640 });
+  const person = await visit(page, server, await server.session());
+  await person.says("look at disks");
+  await expect(person.conversation).toContainText("Fine.");
+  const name = person.tabs.first().locator(".name");
+  await expect(name).toHaveText("look at disks");
+  await expect(person.tabs.first().locator(".close")).toBeHidden();
+  expect(await name.evaluate((element) => element.clientWidth)).toBeGreaterThan(60);
 });

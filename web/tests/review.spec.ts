@@ -39,7 +39,7 @@ test("a long command is read to its end in its field, too, before it runs", asyn
   const server = await serve({ script: { "make it": [call("bash", { command }), say("It is made.")] } });
   const person = await visit(page, server, await server.session());
   await person.says("make it");
-  await expect(person.button(/^Read on/)).toBeEnabled();
+  await expect(person.button(/^Keep reading/)).toBeEnabled();
   await person.button(/^Edit/).click();
   const field = page.getByRole("textbox", { name: "Edited command" });
   await expect(field).toBeFocused();
@@ -51,13 +51,13 @@ test("a long command is read to its end in its field, too, before it runs", asyn
   expect([start, hidden]).toEqual([0, 0]);
   expect(top).toBeGreaterThan(0);
   const run = person.button(/^Run/);
-  await expect(person.button(/^Read on: \d+ pages Ctrl\+Enter$/)).toBeVisible();
+  await expect(person.button(/^Keep reading \(\d+ pages\) Ctrl\+Enter$/)).toBeVisible();
   await page.keyboard.type("# ");
-  await person.button(/^Read on/).click();
+  await person.button(/^Keep reading/).click();
   await expect(field).toBeFocused();
   await expect(run).toHaveCount(0);
   await expect(async () => {
-    if (await person.button(/^Read on/).isVisible()) await field.press("Control+Enter");
+    if (await person.button(/^Keep reading/).isVisible()) await field.press("Control+Enter");
     await expect(person.button(/^Run edited/)).toBeEnabled({ timeout: 500 });
   }).toPass();
   expect(existsSync(join(server.work, "at-the-end"))).toBe(false);
@@ -73,7 +73,7 @@ test("after Read on, the keys of the proposal work", async ({ page, serve }) => 
   const server = await serve({ script: { "make it": [call("bash", { command }), say("It is made.")] } });
   const person = await visit(page, server, await server.session());
   await person.says("make it");
-  const more = person.button(/^Read on/);
+  const more = person.button(/^Keep reading/);
   await expect(async () => {
     if (await more.isVisible()) await more.click({ timeout: 500 });
     await expect(person.button(/^Run/)).toBeEnabled({ timeout: 500 });

@@ -163,3 +163,30 @@ test("a command goes to the background, and its job is stopped by a click", asyn
   await expect(person.conversation).toContainText("job 1 ended: canceled");
   await expect(person.steps.first()).toContainText("job 1: canceled");
 });
+
+test("the output so far of a background job is read by a click, on the card of its command", async ({
+  page,
+  serve,
+}) => {
+  const waits = "echo first; until [ -e go ]; do sleep 0.05; done; echo second; sleep 1000";
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: { "serve it": [call("bash", { command: waits, background: true }), say("It is up.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("serve it");
+  await expect(person.conversation).toContainText("It is up.");
+  const job = person.button(/^job 1 on /);
+  const card = person.steps.first();
+  await job.click();
+  await expect(card.locator(".output")).toHaveText("first");
+  await expect(card).toContainText("output as of ");
+  writeFileSync(join(server.work, "go"), "");
+  await expect(async () => {
+    await job.click();
+    await expect(card.locator(".output")).toHaveText("first\nsecond", { timeout: 500 });
+  }).toPass();
+  await expect(person.steps).toHaveCount(1);
+  await page.reload();
+  await expect(card).toContainText("output when it was last read");
+});

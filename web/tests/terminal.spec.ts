@@ -86,7 +86,7 @@ test("a paste of several lines has to be confirmed, and control characters never
   await person.sees("echo [201~marked");
 });
 
-test("a command of an answer opens the terminal, and a second one takes its place", async ({
+test("a command of an answer opens the terminal, and a second one takes its place if the user wants it", async ({
   page,
   serve,
 }) => {
@@ -100,11 +100,14 @@ test("a command of an answer opens the terminal, and a second one takes its plac
   await page.keyboard.press("Alt+t");
   await expect(person.terminal).toBeHidden();
   await send.last().click();
+  const ask = page.getByRole("alertdialog", { name: /^Replace the text on the line\?/ });
+  await expect(ask.getByRole("button", { name: "Replace" })).toBeFocused();
+  await ask.getByRole("button", { name: "Replace" }).click();
   await expect(page.getByRole("textbox", { name: /^Live terminal/ })).toBeFocused();
   await person.sees("echo second-$((1+2))");
   await person.types("\r");
   await person.sees("second-3");
-  await expect(person.terminal).not.toContainText("first-");
+  await expect(person.terminal).not.toContainText("first-2");
 });
 
 test("the search is used by keys", async ({ page, serve }) => {

@@ -30,6 +30,7 @@ const TESTS: &[(&str, &str)] = &[
     ("iptables", "iptables"),
     ("strace", "strace"),
     ("rsync", "rsync"),
+    ("unzip", "unzip"),
     ("patch", "patch"),
     ("vim.tiny", "vim-tiny"),
     ("less", "less"),

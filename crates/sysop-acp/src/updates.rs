@@ -320,7 +320,7 @@ fn paused(reason: PauseReason, detail: Option<&str>) -> String {
         (PauseReason::Budget, None) => "the budget is spent".to_owned(),
         (PauseReason::Loop, _) => "the model repeated the same call 3 times".to_owned(),
         (PauseReason::Interrupted, _) => {
-            "sysop exited during this turn; the running command may or may not have finished".to_owned()
+            "sysop exited during this turn; the running command may not have finished".to_owned()
         }
         (PauseReason::Asked, _) => "requested".to_owned(),
     };

@@ -57,6 +57,11 @@ impl ServerAddress {
         self.base.as_str().trim_end_matches('/').to_owned()
     }
 
+    /// Returns the host, with the port unless it is the scheme's default.
+    pub(crate) fn authority(&self) -> &str {
+        self.base.authority()
+    }
+
     /// Returns true if others on the network can read the traffic, because it is plain HTTP to another machine.
     pub fn is_plain(&self) -> bool {
         self.base.scheme() == "http" && !self.is_here()

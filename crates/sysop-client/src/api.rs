@@ -9,8 +9,9 @@ use std::time::Duration;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, Response, StatusCode};
 use secrecy::ExposeSecret;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sysop_core::text::neutralize_line;
+use sysop_wire::ErrorCode;
 use url::Url;
 
 use crate::{ClientError, ServerAddress};
@@ -162,8 +163,9 @@ fn no_server(server: &ServerAddress) -> String {
 
 /// Converts a response whose status is not a success into an error.
 pub(crate) fn refusal(server: &ServerAddress, status: StatusCode, answer: &[u8]) -> ClientError {
-    let said: Option<Value> = serde_json::from_slice(answer).ok();
-    let said = said.as_ref().and_then(|said| said["error"].as_str()).map(sentence);
+    let body: Option<Value> = serde_json::from_slice(answer).ok();
+    let is_busy = body.as_ref().is_some_and(|body| body["code"] == json!(ErrorCode::Busy));
+    let said = body.as_ref().and_then(|said| said["error"].as_str()).map(sentence);
     let told = |otherwise: &str| said.clone().unwrap_or_else(|| otherwise.to_owned());
     match status {
         // The server's own text tells programs to send a token; this request had one.
@@ -176,6 +178,7 @@ pub(crate) fn refusal(server: &ServerAddress, status: StatusCode, answer: &[u8])
         StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
             ClientError::Invalid(said.unwrap_or_else(|| no_server(server)))
         }
+        StatusCode::CONFLICT if is_busy => ClientError::Busy(told("another process uses the session")),
         _ if status.is_redirection() => ClientError::Unreachable(format!(
             "{} redirected the request; use the URL of the server itself",
             server.display_url()
@@ -190,11 +193,15 @@ pub(crate) fn sentence(text: &str) -> String {
     neutralize_line(&short).to_string()
 }
 
-/// Returns the root cause of an error as text that does not repeat the request's URL.
+/// Returns the root cause of an error, without the request's URL and the number of a system error.
 fn causes(error: &reqwest::Error) -> String {
     let mut last: &dyn Error = error;
     while let Some(source) = last.source() {
         last = source;
     }
-    if error.is_timeout() { "timed out".to_owned() } else { sentence(&last.to_string()) }
+    if error.is_timeout() {
+        return "timed out".to_owned();
+    }
+    let text = last.to_string();
+    sentence(text.split_once(" (os error ").map_or(text.as_str(), |(cause, _)| cause))
 }

@@ -19,6 +19,7 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Policy, PolicyOptions, Survey};
 use sysop_core::question::{QuestionId, QuestionKind};
 use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_core::tool_time_limit;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter, Terminal};
 use sysop_wire::{ClientMessage, Envelope, ManifestTool, ToolResult};
@@ -31,6 +32,7 @@ use crate::api::sentence;
 use crate::fanout::UpdateFanout;
 use crate::{ClientError, ServerAddress};
 
+pub(crate) use self::local_policy::LocalPermission;
 pub(crate) use self::local_prompts::LOCAL_QUESTION_IDS_FROM;
 
 /// Maximum number of concurrent calls. A session usually runs one call at a time, or the few calls of one reply.
@@ -101,6 +103,12 @@ impl LocalTools {
         host.set_prompter(Arc::clone(&people) as Arc<dyn Prompter>);
         let policy = Policy::new(&dangerous, &deny).with_options(policy);
         Ok(Self { host, root, tools: offered, approve, policy, ledgers, people })
+    }
+
+    /// Sets the time limit of commands whose calls specify none, in seconds.
+    pub fn with_time_limit(mut self, seconds: u64) -> Self {
+        tool_time_limit::set_time_limit(&mut self.tools, seconds);
+        self
     }
 }
 
@@ -175,7 +183,8 @@ impl LocalToolExecutor {
         if types { self.local_tools.host.terminal() } else { None }
     }
 
-    pub(crate) fn observe_input(&self, input: &Input) {
+    /// Records the permission that the user gives by an input, and returns it, if there is one.
+    pub(crate) fn observe_input(&self, input: &Input) -> Option<LocalPermission> {
         let LocalTools { policy, tools, .. } = &*self.local_tools;
         #[expect(
             clippy::wildcard_enum_match_arm,
@@ -186,13 +195,29 @@ impl LocalToolExecutor {
                 self.local_policy.lock().record_decision(policy, tools, call, decision)
             }
             Input::Direct { tool, arguments, origin: Origin::User, .. } => {
-                self.local_policy.lock().record_typed(tool, arguments)
+                Some(self.local_policy.lock().record_typed(tool, arguments))
             }
             Input::Configure { change: ConfigChange::Approve(mode) } => {
-                self.local_policy.lock().set_mode(*mode)
+                Some(self.local_policy.lock().set_mode(*mode))
             }
-            _ => {}
+            _ => None,
         }
+    }
+
+    /// Revokes the permission of an input that did not reach the server.
+    pub(crate) fn revoke(&self, permission: LocalPermission) {
+        self.local_policy.lock().revoke(permission);
+    }
+
+    /// Revokes the permissions for single calls that have not begun. The user is asked here if the server requests
+    /// them later.
+    pub(crate) fn revoke_single_calls(&self) {
+        self.local_policy.lock().revoke_single_calls();
+    }
+
+    /// Applies the approval mode of a new session on this machine, if it is stricter than the mode here.
+    pub(crate) fn tighten_mode(&self, mode: ApprovalMode) {
+        self.local_policy.lock().tighten_mode(mode);
     }
 
     /// Returns true if the session has announced that it runs this tool on this client. Otherwise, an approval request
@@ -287,8 +312,9 @@ impl LocalToolExecutor {
                 let why = format!("cannot write the client's call log ({error}); the call was not run");
                 return Outcome::failed(why);
             }
+            let call = tool_time_limit::with_time_limit(spec, call.clone());
             let sink = self.sink(&call.id, line);
-            self.local_tools.host.run(call.clone(), sink, cancel.clone()).await
+            self.local_tools.host.run(call, sink, cancel.clone()).await
         };
         tokio::select! {
             outcome = done => outcome,

@@ -31,6 +31,8 @@ pub(crate) struct UpdateFanout {
 struct State {
     subscribers: Vec<Weak<Subscriber>>,
     questions: BTreeMap<QuestionId, Question>,
+    /// Line for the first front end, once it has the log up to this event.
+    first_notice: Option<(String, Seq)>,
     rewind_requested: bool,
     ended: bool,
 }
@@ -44,6 +46,8 @@ struct SubscriberQueue {
     queue: VecDeque<Update>,
     pieces: usize,
     last: Seq,
+    /// Line to show after the event with this number.
+    notice: Option<(String, Seq)>,
     /// True while events are ignored, because the log will be sent again.
     awaiting_replay: bool,
     ended: bool,
@@ -57,17 +61,14 @@ impl UpdateFanout {
     /// Adds a front end that has all events up to `after`.
     pub(crate) fn subscribe(self: &Arc<Self>, after: Seq) -> BoxStream<'static, Update> {
         let mut state = self.state.lock();
-        let queue = state
-            .questions
-            .values()
-            .map(|question| Update::Delta(Delta::Question { question: question.clone() }));
-        let waiting = SubscriberQueue {
-            queue: queue.collect(),
-            pieces: 0,
-            last: after,
-            awaiting_replay: true,
-            ended: state.ended,
-        };
+        let questions =
+            state.questions.values().map(|question| Delta::Question { question: question.clone() });
+        let queue = questions.map(Update::Delta).collect();
+        let notice = state.first_notice.take();
+        let ended = state.ended;
+        let mut waiting =
+            SubscriberQueue { queue, pieces: 0, last: after, notice, awaiting_replay: true, ended };
+        waiting.show_notice();
         let subscriber = Arc::new(Subscriber { state: Mutex::new(waiting), changed: Notify::new() });
         state.subscribers.push(Arc::downgrade(&subscriber));
         state.rewind_requested = true;
@@ -94,6 +95,12 @@ impl UpdateFanout {
     /// Sends an update to every front end.
     pub(crate) fn publish(&self, update: &Update) {
         self.each(|subscriber| subscriber.take(update));
+    }
+
+    /// Shows a line to the user of the first front end, which may not have subscribed yet, once it has the log up to
+    /// `after`. A front end ignores lines while it reads the log.
+    pub(crate) fn set_first_notice(&self, text: String, after: Seq) {
+        self.state.lock().first_notice = Some((text, after));
     }
 
     /// Shows a line to the users.
@@ -132,6 +139,16 @@ impl UpdateFanout {
     }
 }
 
+impl SubscriberQueue {
+    /// Adds the notice to the queue if the events before it are there.
+    fn show_notice(&mut self) {
+        let last = self.last;
+        if let Some((text, _)) = self.notice.take_if(|(_, after)| last >= *after) {
+            self.queue.push_back(Update::Delta(Delta::Notice { text }));
+        }
+    }
+}
+
 impl Subscriber {
     fn take(&self, update: &Update) {
         let mut state = self.state.lock();
@@ -166,6 +183,7 @@ impl Subscriber {
             }
         }
         state.queue.push_back(update.clone());
+        state.show_notice();
     }
 
     async fn next(&self, fanout: &UpdateFanout) -> Option<Update> {
@@ -231,6 +249,21 @@ mod tests {
         (1..=5).for_each(|seq| fanout.publish(&event(seq)));
         assert_eq!(seqs(&mut early), [1, 2, 3, 4, 5]);
         assert_eq!(seqs(&mut late), [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn the_first_notice_follows_the_replay_of_the_first_subscriber() {
+        let fanout = Arc::new(UpdateFanout::new());
+        fanout.set_first_notice("opened another one".to_owned(), Seq(2));
+        let (mut first, mut second) = (fanout.subscribe(Seq(0)), fanout.subscribe(Seq(0)));
+        fanout.begin_replay();
+        (1..=3).for_each(|seq| fanout.publish(&event(seq)));
+        let kinds = |stream: &mut BoxStream<'static, Update>| {
+            let updates = std::iter::from_fn(|| stream.next().now_or_never().flatten());
+            updates.map(|update| matches!(update, Update::Delta(Delta::Notice { .. }))).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(&mut first), [false, false, true, false]);
+        assert_eq!(kinds(&mut second), [false, false, false]);
     }
 
     #[test]

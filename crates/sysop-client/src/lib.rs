@@ -14,6 +14,7 @@ mod fanout;
 mod outbox;
 mod own_name;
 mod pinned;
+mod server_machine;
 mod session;
 mod session_service;
 mod session_socket;
@@ -21,6 +22,7 @@ mod stream;
 mod terminal;
 
 pub use self::address::ServerAddress;
+pub use self::outbox::UndeliveredPrompt;
 pub use self::pinned::PinnedCertificate;
 pub use self::session::RemoteSession;
 pub use self::session_service::{NewSessionOptions, RemoteSessionService, ToolPlacement};
@@ -31,8 +33,8 @@ pub enum ClientError {
     #[error("{0}")]
     Address(String),
     #[error(
-        "the server requires a token; use the URL that `sysop serve` printed, or set SYSOP_TOKEN to the content of the \
-         token file that it named"
+        "no token given; use the URL that `sysop serve` printed, or set SYSOP_TOKEN to the content of the token file that \
+         it named"
     )]
     NoToken,
     /// The token is rejected or lacks a scope.
@@ -44,6 +46,9 @@ pub enum ClientError {
     /// The server does not accept the request, for example because it names an unknown model.
     #[error("{0}")]
     Invalid(String),
+    /// Another process uses the session.
+    #[error("{0}")]
+    Busy(String),
     /// The server is unreachable, or it does not respond like a sysop server.
     #[error("{0}")]
     Unreachable(String),

@@ -5,23 +5,25 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
-use sysop_core::event::{Input, Update};
+use sysop_core::event::{ConfigChange, Input, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
-use sysop_driver::frontend::{OfferedRule, SessionHandle};
+use sysop_driver::frontend::{OfferedRule, SERVER_AWAY, ServerConnection, SessionHandle};
 use sysop_driver::port::CancellationToken;
 use sysop_driver::prompter::{PromptReply, Terminal};
-use sysop_wire::{ClientMessage, QuestionReply, Secret};
+use sysop_wire::{ClientMessage, ErrorCode, QuestionReply, Secret};
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
 use crate::ClientError;
 use crate::api::Api;
-use crate::client_tools::{LocalToolExecutor, LocalTools, Uplink};
+use crate::client_tools::{LocalPermission, LocalToolExecutor, LocalTools, Uplink};
 use crate::fanout::UpdateFanout;
-use crate::outbox::{Outbox, PENDING_MAX};
+use crate::outbox::{Outbox, OutboxLoss, PENDING_MAX, Refusal, UndeliveredPrompt};
 use crate::own_name::OwnName;
+use crate::server_machine::ServerMachine;
 use crate::stream;
 use crate::terminal::RemoteTerminal;
 
@@ -50,6 +52,9 @@ pub(crate) struct RemoteSessionInner {
     /// True if the session has a host of its own, whose terminal can be shown.
     has_terminal: bool,
     pub(crate) own_name: Option<OwnName>,
+    pub(crate) server_machine: ServerMachine,
+    /// Prompts that the server did not confirm before sessions of this client ended.
+    pub(crate) unsent: Arc<Mutex<Vec<UndeliveredPrompt>>>,
 }
 
 /// Messages that are sent immediately if there is a connection, and dropped otherwise.
@@ -65,6 +70,8 @@ pub(crate) struct RemoteSessionOptions {
     pub(crate) has_terminal: bool,
     pub(crate) local_tools: Option<Arc<LocalTools>>,
     pub(crate) own_name: Option<OwnName>,
+    /// Receives the prompts that the server had not confirmed when the session ended.
+    pub(crate) unsent: Arc<Mutex<Vec<UndeliveredPrompt>>>,
 }
 
 impl RemoteSession {
@@ -74,7 +81,7 @@ impl RemoteSession {
         which: RemoteSessionOptions,
         tasks: &TaskTracker,
     ) -> Result<Self, ClientError> {
-        let RemoteSessionOptions { id, has_terminal, local_tools, own_name } = which;
+        let RemoteSessionOptions { id, has_terminal, local_tools, own_name, unsent } = which;
         let stop = CancellationToken::new();
         let fanout = Arc::new(UpdateFanout::new());
         let tool_executor = local_tools.map(|local_tools| {
@@ -82,6 +89,7 @@ impl RemoteSession {
             LocalToolExecutor::new(local_tools, api.server(), id.clone(), fanout, stop, tasks.clone())
                 .map(Arc::new)
         });
+        let server_machine = ServerMachine::of(api.server());
         let shared = Arc::new(RemoteSessionInner {
             id,
             api,
@@ -95,6 +103,8 @@ impl RemoteSession {
             offered: Mutex::default(),
             has_terminal,
             own_name,
+            server_machine,
+            unsent,
         });
         let uplink: Arc<dyn Uplink> = Arc::clone(&shared) as Arc<dyn Uplink>;
         shared.terminal.connect(&uplink);
@@ -108,12 +118,67 @@ impl RemoteSession {
     pub(crate) fn offered_rule(&self, call: &CallId) -> Option<OfferedRule> {
         self.shared.offered_rule(call)
     }
+
+    /// Sets the approval mode of a new session before any prompt reaches it, also after a lost connection. On this
+    /// machine, a stricter mode stays. Fails if the session is gone.
+    pub(crate) fn set_first_mode(&self, mode: ApprovalMode) -> Result<(), String> {
+        if let Some(why) = self.last_error() {
+            return Err(why);
+        }
+        let input = Input::Configure { change: ConfigChange::Approve(mode) };
+        let message = ClientMessage::from_input(&input).expect("the protocol has approval modes");
+        // The server chose the mode, so that it must not loosen the policy of this machine.
+        if let Some(tool_executor) = &self.shared.tool_executor {
+            tool_executor.tighten_mode(mode);
+        }
+        self.shared.outbox.lock().push_first_mode(&message);
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+
+    /// Shows a line to the user of the first front end, once it has the log up to `after`.
+    pub(crate) fn set_first_notice(&self, text: String, after: Seq) {
+        self.shared.fanout.set_first_notice(text, after);
+    }
 }
 
 impl RemoteSessionInner {
     /// Sets the connection state. Pending transient messages of the old connection are dropped.
     pub(crate) fn set_connected(&self, connected: bool) {
         *self.transient.lock() = TransientQueue { connected, waiting: VecDeque::new() };
+    }
+
+    /// Records that the connection is lost, drops the messages that must not take effect later, and revokes the
+    /// permissions that came with them, and those for calls that have not begun. Returns clauses about the messages for
+    /// the user.
+    pub(crate) fn connection_lost(&self) -> Vec<String> {
+        let mut outbox = self.outbox.lock();
+        let OutboxLoss { clauses, permissions } = outbox.disconnected();
+        if let Some(tool_executor) = &self.tool_executor {
+            permissions.into_iter().rev().for_each(|permission| tool_executor.revoke(permission));
+            tool_executor.revoke_single_calls();
+        }
+        clauses
+    }
+
+    /// Records that the server refused a message, and revokes the permission that came with it.
+    pub(crate) fn message_refused(&self, id: &str, code: ErrorCode) -> Refusal {
+        let mut outbox = self.outbox.lock();
+        let (refusal, permission) = outbox.refused(id, code);
+        if let (Some(tool_executor), Some(permission)) = (&self.tool_executor, permission) {
+            tool_executor.revoke(permission);
+        }
+        refusal
+    }
+
+    /// Records the permission for lent tools that an input gives, if any, and returns it.
+    fn observe_input(&self, input: &Input) -> Option<LocalPermission> {
+        self.tool_executor.as_ref().and_then(|tool_executor| tool_executor.observe_input(input))
+    }
+
+    /// Hands over the prompts that the server has not confirmed, because the session ends.
+    pub(crate) fn give_up_prompts(&self) {
+        self.unsent.lock().append(&mut self.outbox.lock().unconfirmed());
     }
 
     /// Takes the oldest pending transient message, or returns `None` if there is none.
@@ -167,16 +232,17 @@ impl SessionHandle for RemoteSession {
         let message = ClientMessage::from_input(&input).ok_or("not supported by the server protocol")?;
         {
             let mut outbox = self.shared.outbox.lock();
+            if outbox.is_lost() && !matches!(input, Input::Prompt { .. }) {
+                return Err(SERVER_AWAY.to_owned());
+            }
             if outbox.is_full() {
                 return Err(format!(
                     "the server is unreachable, and the queue is full ({PENDING_MAX} messages)"
                 ));
             }
             // Before sending: the input must be recorded when the response arrives.
-            if let Some(tool_executor) = &self.shared.tool_executor {
-                tool_executor.observe_input(&input);
-            }
-            outbox.push(&message);
+            let permission = self.shared.observe_input(&input);
+            outbox.push(&message, permission);
         }
         self.shared.wake.notify_one();
         Ok(())
@@ -227,5 +293,92 @@ impl SessionHandle for RemoteSession {
 
     fn viewer(&self) -> Option<&str> {
         self.shared.own_name.as_ref().map(|own| own.here.as_str())
+    }
+
+    fn connection(&self) -> ServerConnection {
+        let outbox = self.shared.outbox.lock();
+        let is_lost = outbox.is_lost();
+        let mut unconfirmed = outbox.unconfirmed();
+        let undelivered = match self.last_error() {
+            Some(_) => unconfirmed.drain(..).map(|prompt| prompt.text).collect(),
+            None if is_lost || outbox.needs_mode() => outbox.undelivered(),
+            // With a connection, other prompts wait only for the next moment.
+            None => Vec::new(),
+        };
+        unconfirmed.retain(|prompt| prompt.may_have_arrived);
+        let unconfirmed = unconfirmed.into_iter().map(|prompt| prompt.text).collect();
+        ServerConnection { is_lost, undelivered, unconfirmed }
+    }
+
+    fn take_back(&self, prompt: &str) -> bool {
+        self.shared.outbox.lock().take_back(prompt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::StreamExt as _;
+    use sysop_core::event::{Decision, Delta, Origin};
+
+    use super::*;
+    use crate::ServerAddress;
+
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn only_prompts_wait_while_the_server_is_away() {
+        // Nobody listens there anymore.
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let server = ServerAddress::parse(&format!("http://{address}"), Some("t".to_owned().into())).unwrap();
+        let (tasks, unsent) = (TaskTracker::new(), Arc::<Mutex<Vec<UndeliveredPrompt>>>::default());
+        let options = RemoteSessionOptions {
+            id: SessionId::new("s"),
+            has_terminal: false,
+            local_tools: None,
+            own_name: None,
+            unsent: Arc::clone(&unsent),
+        };
+        let session = RemoteSession::new(Api::new(server).unwrap(), options, &tasks).unwrap();
+        let direct = || Input::Direct {
+            tool: "bash".to_owned(),
+            arguments: serde_json::Map::new(),
+            origin: Origin::User,
+            by: None,
+        };
+        session.send(direct()).unwrap();
+        let mut updates = session.subscribe(Seq(0));
+        let update = tokio::time::timeout(DEADLINE, updates.next()).await.unwrap();
+        let Some(Update::Delta(Delta::Notice { text })) = &update else { panic!("{update:?}") };
+        assert!(text.ends_with("; your command was not sent; reconnecting…"), "{text}");
+        assert!(session.connection().is_lost && session.shared.outbox.lock().next().is_none());
+        let decision = Decision::Allow { command: None };
+        for input in [
+            Input::Decision { call: CallId::new("c1"), decision, by: "tui".to_owned(), person: None },
+            Input::Configure { change: ConfigChange::Approve(ApprovalMode::Never) },
+            direct(),
+            Input::Cancel,
+        ] {
+            assert_eq!(session.send(input), Err(SERVER_AWAY.to_owned()));
+        }
+        let prompts = ["one", "two"].map(str::to_owned);
+        for prompt in &prompts {
+            session.send(Input::prompt(prompt.clone())).unwrap();
+        }
+        let connection = session.connection();
+        assert_eq!(connection.undelivered, prompts);
+        assert!(connection.unconfirmed.is_empty());
+        assert!(session.take_back("one") && !session.take_back("one"));
+        session.shared.outbox.lock().connected(None);
+        assert!(session.shared.outbox.lock().next().is_some());
+        let connection = session.connection();
+        assert_eq!((connection.undelivered.len(), connection.unconfirmed), (0, vec!["two".to_owned()]));
+        assert!(!session.take_back("two"), "it may have arrived");
+        drop(session);
+        tasks.close();
+        tokio::time::timeout(DEADLINE, tasks.wait()).await.unwrap();
+        let prompt = UndeliveredPrompt { text: "two".to_owned(), may_have_arrived: true };
+        assert_eq!(*unsent.lock(), [prompt]);
     }
 }

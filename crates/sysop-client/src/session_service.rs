@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use sysop_core::event::{ConfigChange, Event, Input, Update};
+use sysop_core::event::{Event, Update};
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::image::{self, IMAGE_BYTES_MAX, ImageRef};
 use sysop_core::message::ModelRef;
@@ -29,11 +29,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, sentence};
 use crate::client_tools::LocalTools;
+use crate::outbox::UndeliveredPrompt;
 use crate::own_name::OwnName;
+use crate::server_machine::ServerMachine;
 use crate::session::{self, RemoteSession};
 use crate::{ClientError, ServerAddress};
 
 const SESSIONS_MAX: usize = 1_000;
+/// Maximum number of recent sessions to try, if the user names none.
+const LATEST_MAX: usize = 20;
 /// Host name of a session whose only tools are lent by clients.
 const NO_HOST: &str = "none";
 /// Maximum time for connections to close.
@@ -65,6 +69,9 @@ pub struct RemoteSessionService {
     /// The user's home directory on this machine.
     home: PathBuf,
     own_name: Option<OwnName>,
+    server_machine: ServerMachine,
+    /// Prompts that the server did not confirm before sessions ended.
+    unsent: Arc<Mutex<Vec<UndeliveredPrompt>>>,
     tasks: TaskTracker,
     /// Sessions that are open in a front end. Opening one of them again returns the same object.
     open: Mutex<HashMap<SessionId, Weak<RemoteSession>>>,
@@ -84,10 +91,8 @@ impl RemoteSessionService {
         // Some servers do not provide such a list.
         let hosts = api.get(&["api", "hosts"], &[]).await.unwrap_or_default();
         let hosts = serde_json::from_value::<HostList>(hosts).map(|list| list.hosts).unwrap_or_default();
-        let hosts = hosts
-            .into_iter()
-            .map(|host| NamedItem { name: sentence(&host.name), description: sentence(&host.description) })
-            .collect();
+        let server_machine = ServerMachine::of(api.server());
+        let hosts = hosts.into_iter().map(|host| host.shown(&server_machine)).collect();
         let here = std::mem::take(&mut options.own_name);
         let own_name = match here.is_empty() {
             true => None,
@@ -99,8 +104,8 @@ impl RemoteSessionService {
         if local_tools.is_some() {
             options.tool_placement = ToolPlacement::ClientOnly;
         }
-        let (tasks, open) = (TaskTracker::new(), Mutex::default());
-        Ok(Self { api, options, local_tools, hosts, home, own_name, tasks, open })
+        let (unsent, tasks, open) = (Arc::default(), TaskTracker::new(), Mutex::default());
+        Ok(Self { api, options, local_tools, hosts, home, own_name, server_machine, unsent, tasks, open })
     }
 
     pub fn server(&self) -> String {
@@ -112,18 +117,19 @@ impl RemoteSessionService {
     pub async fn open_session(&self, which: SessionSelector) -> Result<AttachedSession, ClientError> {
         let (id, approve) = match which {
             SessionSelector::New => (self.create(&NewSessionFields::default()).await?, None),
-            SessionSelector::NewAfter(previous) => {
+            SessionSelector::NewAfter(mut previous) => {
+                previous.host = self.server_machine.on_server(&previous.host).to_owned();
                 (self.create(&NewSessionFields::after(&previous)).await?, Some(previous.approve))
             }
             SessionSelector::NewOnHost { host, model, approve } => {
-                (self.create_on(&host, model.as_ref()).await?, approve)
+                (self.create_on(self.server_machine.on_server(&host), model.as_ref()).await?, approve)
             }
             SessionSelector::Existing(id) => (self.find(&id).await?, None),
             SessionSelector::Fork { from, before, approve } => {
                 let opened = self.follow(self.fork(&from, before).await?).await?;
                 // The copied log may have a looser mode.
                 if let Some(mode) = approve.filter(|mode| *mode != ApprovalMode::Auto) {
-                    set_mode(&opened, mode)?;
+                    self.set_first_mode(&opened, mode)?;
                 }
                 return Ok(opened);
             }
@@ -131,21 +137,60 @@ impl RemoteSessionService {
         let opened = self.follow(id).await?;
         // Only the server knows the configured mode of the host.
         if let Some(mode) = approve.and_then(|left| stricter_mode(opened.spec.approve, left)) {
-            set_mode(&opened, mode)?;
+            self.set_first_mode(&opened, mode)?;
         }
         Ok(opened)
     }
 
-    /// Returns the most recently changed session, if any.
-    pub async fn latest(&self) -> Result<Option<SessionId>, ClientError> {
-        Ok(self.sessions(1).await?.into_iter().next().map(|session| session.id))
+    fn set_first_mode(&self, opened: &AttachedSession, mode: ApprovalMode) -> Result<(), ClientError> {
+        let session = self.open_in_front_end(opened.session.id()).expect("the session has just been opened");
+        session.set_first_mode(mode).map_err(ClientError::Failed)
     }
 
-    /// Waits a few seconds until all connections have sent their messages, stopped their calls and closed.
-    pub async fn close(&self) {
+    fn open_in_front_end(&self, id: &SessionId) -> Option<Arc<RemoteSession>> {
+        self.open.lock().get(id).and_then(Weak::upgrade)
+    }
+
+    /// Opens the most recently changed session that no other process uses, or else a new one. If that is not the most
+    /// recent one, its front end says so.
+    pub async fn open_latest(&self) -> Result<AttachedSession, ClientError> {
+        let mut skipped = None;
+        for session in self.sessions(LATEST_MAX).await? {
+            let which = SessionSelector::Existing(session.id.as_str().to_owned());
+            match self.open_session(which).await {
+                Ok(opened) => {
+                    let which = format!("session {}", session.id.short());
+                    return Ok(self.opened_instead(opened, &which, skipped));
+                }
+                Err(ClientError::Busy(why)) => skipped = skipped.or(Some(why)),
+                Err(error) => return Err(error),
+            }
+        }
+        let opened = self.open_session(SessionSelector::New).await?;
+        Ok(self.opened_instead(opened, "a new session", skipped))
+    }
+
+    /// Tells the user of the session that it was opened because the most recent one is in use, if it is.
+    fn opened_instead(
+        &self,
+        opened: AttachedSession,
+        which: &str,
+        skipped: Option<String>,
+    ) -> AttachedSession {
+        if let (Some(session), Some(why)) = (self.open_in_front_end(opened.session.id()), skipped) {
+            let notice = format!("opened {which} instead of the most recent one: {why}");
+            session.set_first_notice(notice, opened.last);
+        }
+        opened
+    }
+
+    /// Waits a few seconds until all connections have sent their messages, stopped their calls and closed. Returns the
+    /// prompts that the server did not confirm.
+    pub async fn close(&self) -> Vec<UndeliveredPrompt> {
         self.tasks.close();
         // Slower connections end with the process.
         let _ = tokio::time::timeout(CLOSE, self.tasks.wait()).await;
+        std::mem::take(&mut *self.unsent.lock())
     }
 
     async fn create(&self, fields: &NewSessionFields<'_>) -> Result<SessionId, ClientError> {
@@ -213,19 +258,22 @@ impl RemoteSessionService {
             | ClientError::NoToken
             | ClientError::Refused(_)
             | ClientError::Invalid(_)
+            | ClientError::Busy(_)
             | ClientError::Unreachable(_)
             | ClientError::Failed(_)
             | ClientError::Ledger(_) => error,
         })?;
-        let (last, spec) = read_session(&mut shown).ok_or_else(|| {
+        let (last, mut spec) = read_session(&mut shown).ok_or_else(|| {
             ClientError::Unreachable("the server's session list has an unknown format".to_owned())
         })?;
+        self.server_machine.rename_host(&mut spec);
         let has_terminal = spec.host != NO_HOST;
-        if let Some(session) = self.open.lock().get(&id).and_then(Weak::upgrade) {
+        if let Some(session) = self.open_in_front_end(&id) {
             return Ok(AttachedSession { session, last, spec });
         }
         let (local_tools, own_name) = (self.local_tools.clone(), self.own_name.clone());
-        let which = session::RemoteSessionOptions { id, has_terminal, local_tools, own_name };
+        let unsent = Arc::clone(&self.unsent);
+        let which = session::RemoteSessionOptions { id, has_terminal, local_tools, own_name, unsent };
         let session = Arc::new(RemoteSession::new(self.api.clone(), which, &self.tasks)?);
         let mut open = self.open.lock();
         open.retain(|_, session| session.strong_count() > 0);
@@ -247,13 +295,12 @@ impl RemoteSessionService {
         let list = self.api.get(&["api", "agent", "sessions"], &[("limit", &limit)]).await?;
         let list: SessionList = serde_json::from_value(list)
             .map_err(|_| ClientError::Unreachable("cannot read the server's session list".to_owned()))?;
-        Ok(list.sessions.into_iter().map(SessionSummary::from).collect())
+        let mut sessions: Vec<_> = list.sessions.into_iter().map(SessionSummary::from).collect();
+        for session in &mut sessions {
+            session.host = self.server_machine.shown(&session.host).to_owned();
+        }
+        Ok(sessions)
     }
-}
-
-fn set_mode(opened: &AttachedSession, mode: ApprovalMode) -> Result<(), ClientError> {
-    let change = ConfigChange::Approve(mode);
-    opened.session.send(Input::Configure { change }).map_err(ClientError::Failed)
 }
 
 /// Returns the mode of the session that is left, if a new session with the configured mode would be looser. `never` would
@@ -344,6 +391,15 @@ struct HostRow {
     description: String,
 }
 
+impl HostRow {
+    fn shown(&self, server_machine: &ServerMachine) -> NamedItem {
+        let name = sentence(server_machine.shown(&self.name));
+        // The server describes its own machine as this one.
+        let description = if name == self.name { &self.description } else { "the machine of the server" };
+        NamedItem { name, description: sentence(description) }
+    }
+}
+
 #[derive(Default, Deserialize)]
 struct ModelsResponse {
     models: Vec<ModelRef>,
@@ -428,7 +484,7 @@ impl SessionService for RemoteSessionService {
     }
 
     fn offered_rule(&self, session: &SessionId, _: &Transcript, proposal: &Proposal) -> Option<OfferedRule> {
-        let session = self.open.lock().get(session).and_then(Weak::upgrade)?;
+        let session = self.open_in_front_end(session)?;
         session.offered_rule(&proposal.call.id)
     }
 
@@ -452,6 +508,9 @@ impl SessionService for RemoteSessionService {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt as _;
+    use sysop_core::event::{Delta, Logged};
+    use sysop_wire::Encoder;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
@@ -562,6 +621,94 @@ mod tests {
         };
         assert_eq!(created, Ok(SessionId::new("s1")));
         assert_eq!(bodies, [json!({"host": "web1", "model": "openai/chosen"}), json!({"host": "web1"})]);
+    }
+
+    /// Returns the description of a session that the server shows to clients.
+    fn shown_session(id: &str) -> String {
+        let spec: SessionSpec = serde_json::from_value(json!({
+            "model": "demo/demo", "system": "", "tools": [], "approve": "ask", "dangerous_patterns": [],
+            "max_iterations": 5, "max_history_messages": 5, "host": "local", "root": "/srv", "profile": "full",
+        }))
+        .unwrap();
+        let event = Event::SessionOpened { spec: Arc::new(spec), opened_by: None };
+        let logged = Logged { seq: Seq(1), at: Timestamp(0), event };
+        let mut encoder = Encoder::new(SessionId::new(id));
+        encoder.encode_event(&logged);
+        serde_json::to_string(&encoder.hello_reply().unwrap()).unwrap()
+    }
+
+    /// Serves a list of two sessions. The older one can be opened; requests for the newer one get this response.
+    async fn service_with_a_session_in_use(status: &'static str, body: Value) -> RemoteSessionService {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let row = |id: &str| json!({ "sessionId": id, "created": 0, "changed": 0, "lastSeq": 1, "host": "local" });
+                let is_at = |path: &str| head.starts_with(format!("GET {path} ").as_bytes());
+                let (status, body) = match () {
+                    () if is_at("/api/agent/sessions/busy") => (status, body.to_string()),
+                    () if is_at("/api/agent/sessions/free") => ("200 OK", shown_session("free")),
+                    () if is_at("/api/hosts") => {
+                        let local = json!({ "name": "local", "description": "this machine" });
+                        let web1 = json!({ "name": "web1", "description": "the first" });
+                        ("200 OK", json!({ "hosts": [local, web1] }).to_string())
+                    }
+                    () => ("200 OK", json!({ "sessions": [row("busy"), row("free")] }).to_string()),
+                };
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+                     Connection: close\r\n\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let server = ServerAddress::parse(&format!("http://{address}"), Some("sysop_x".into())).unwrap();
+        let options = NewSessionOptions::default();
+        RemoteSessionService::connect(server, options, None, PathBuf::from("/root")).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_most_recent_session_that_nobody_else_uses_is_opened_and_named() {
+        let body = json!({ "error": "busy elsewhere", "code": "busy" });
+        let service = service_with_a_session_in_use("409 Conflict", body).await;
+        let opened = service.open_latest().await.unwrap();
+        assert_eq!(opened.session.id().as_str(), "free");
+        let machine = format!("local on {}", service.api.server().authority());
+        assert_eq!(opened.spec.host, machine);
+        assert_eq!(service.list().await.unwrap()[0].host, machine);
+        let first = opened.session.subscribe(opened.last).next().await;
+        let Some(Update::Delta(Delta::Notice { text })) = &first else { panic!("{first:?}") };
+        assert_eq!(text, "opened session free instead of the most recent one: busy elsewhere");
+    }
+
+    #[tokio::test]
+    async fn no_other_session_is_opened_if_the_server_cannot_answer_now() {
+        for (status, code) in [
+            ("429 Too Many Requests", "too_many"),
+            ("503 Service Unavailable", "draining"),
+            ("500 Internal Server Error", "internal"),
+            ("409 Conflict", "closed"),
+        ] {
+            let body = json!({ "error": "not now", "code": code });
+            let service = service_with_a_session_in_use(status, body).await;
+            let refused = service.open_latest().await.err();
+            assert_eq!(refused, Some(ClientError::Failed("not now".to_owned())), "{status}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_servers_machine_is_not_offered_as_this_machine() {
+        let service = service_with_a_session_in_use("409 Conflict", json!({})).await;
+        let hosts: Vec<_> =
+            service.hosts().into_iter().map(|host| format!("{}: {}", host.name, host.description)).collect();
+        let machine = format!("local on {}", service.api.server().authority());
+        assert_eq!(hosts, [format!("{machine}: the machine of the server"), "web1: the first".to_owned()]);
+        assert_eq!(service.server_machine.on_server(&machine), "local");
     }
 
     #[test]

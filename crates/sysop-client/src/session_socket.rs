@@ -24,6 +24,8 @@ const OPEN: Duration = Duration::from_secs(20);
 const WRITE: Duration = Duration::from_secs(10);
 /// Maximum time without any message from the server, which pings every ten seconds.
 const SILENCE: Duration = Duration::from_secs(25);
+/// Reason for the end of a connection that failed in another way.
+const LOST: &str = "connection to the server lost";
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
@@ -110,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
             Some(Ok(Message::Close(_))) | None => {
                 Err(SocketError("the server closed the connection".to_owned()))
             }
-            Some(Err(error)) => Err(SocketError(format!("connection lost ({error})"))),
+            Some(Err(_)) => Err(SocketError(LOST.to_owned())),
         }
     }
 
@@ -131,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
     async fn write(&mut self, message: Message) -> Result<(), SocketError> {
         match tokio::time::timeout(WRITE, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(SocketError(format!("connection lost ({error})"))),
+            Ok(Err(_)) => Err(SocketError(LOST.to_owned())),
             Err(_) => Err(SocketError("the server stopped reading".to_owned())),
         }
     }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::ClientError;
 use crate::api::sentence;
 use crate::client_tools::{LOCAL_QUESTION_IDS_FROM, LocalToolExecutor, Uplink};
+use crate::outbox::Refusal;
 use crate::session::RemoteSessionInner;
 use crate::session_socket::{SessionSocket, SocketError, SocketEvent};
 use crate::terminal::TerminalUpdate;
@@ -27,13 +28,21 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// Maximum length, in characters, of the name that the server gives for the program that asks a question.
 const CLAIM_CHARS_MAX: usize = 100;
-/// Maximum time to send pending messages before this client closes the connection.
+/// Maximum time to send pending messages and to read the replies before this client closes the connection.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Notice about a prompt that a server refused because it is shutting down.
+const PROMPT_WAITS: &str = "the server is shutting down; your last message waits for the next connection";
 
 /// Follows a session until `stop` is canceled or the session is gone for good.
 pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken) {
+    follow(&shared, &stop).await;
+    shared.give_up_prompts();
+}
+
+async fn follow(shared: &Arc<RemoteSessionInner>, stop: &CancellationToken) {
     let mut stream = SessionConnection {
-        shared: Arc::clone(&shared),
+        shared: Arc::clone(shared),
         decoder: Decoder::new(),
         greetings: 0,
         last_error: None,
@@ -53,10 +62,16 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
         };
         let why = match opened {
             Ok(link) => {
+                let restarted = shared.outbox.lock().connected(link.instance.as_deref());
                 if std::mem::take(&mut lost) {
                     shared.fanout.notice("reconnected to the server");
                 }
-                let over = stream.serve(link, &stop).await;
+                for what in restarted {
+                    shared.fanout.notice(format!(
+                        "the server restarted while {what} was being sent; check whether it arrived"
+                    ));
+                }
+                let over = stream.serve(link, stop).await;
                 shared.set_connected(false);
                 match over {
                     ConnectionOutcome::Stopped => return,
@@ -74,8 +89,10 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
             }
             Err(error) => error.to_string(),
         };
+        let clauses = shared.connection_lost();
         if !std::mem::replace(&mut lost, true) {
-            shared.fanout.notice(format!("{why}; reconnecting…"));
+            let clauses: String = clauses.iter().map(|clause| format!("; {clause}")).collect();
+            shared.fanout.notice(format!("{why}{clauses}; reconnecting…"));
         }
         let wait = backoff(failures);
         failures = failures.saturating_add(1);
@@ -118,19 +135,15 @@ impl SessionConnection {
     async fn serve(&mut self, mut link: SessionSocket, stop: &CancellationToken) -> ConnectionOutcome {
         self.greetings = 0;
         self.last_error = None;
-        let lost = self.shared.outbox.lock().connected(link.instance.as_deref());
-        for what in lost {
-            self.shared.fanout.notice(format!(
-                "the server restarted while {what} was being sent; check whether it arrived"
-            ));
-        }
         self.shared.set_connected(true);
         let mut greeted = false;
         let broken = match self.run_socket(&mut link, stop, &mut greeted).await {
             Ok(()) => {
-                // Pending messages and the results of calls that were just stopped are still sent.
-                let _ = tokio::time::timeout(LAST_WORDS, self.flush_before_close(&mut link)).await;
-                link.close().await;
+                self.shared.outbox.lock().begin_close();
+                let closing = self.flush_and_close(&mut link);
+                if !matches!(tokio::time::timeout(LAST_WORDS, closing).await, Ok(Ok(()))) {
+                    link.close().await;
+                }
                 return ConnectionOutcome::Stopped;
             }
             Err(SocketError(why)) => why,
@@ -217,12 +230,48 @@ impl SessionConnection {
         Ok(())
     }
 
+    /// Sends pending messages and the results of calls that were just stopped, waits for their confirmation, and closes
+    /// the connection. A refusal may arrive after the confirmation, so reads until the server closes, too.
+    async fn flush_and_close(&mut self, link: &mut SessionSocket) -> Result<(), SocketError> {
+        self.flush_before_close(link).await?;
+        link.close().await;
+        let mut last_received = Instant::now();
+        while let Ok(heard) = link.receive(last_received).await {
+            if let SocketEvent::Text(text) = heard {
+                self.note_refusal(&text);
+            }
+            last_received = Instant::now();
+        }
+        Ok(())
+    }
+
     async fn flush_before_close(&mut self, link: &mut SessionSocket) -> Result<(), SocketError> {
         let shared = Arc::clone(&self.shared);
         while shared.tool_executor.as_ref().is_some_and(|tool_executor| tool_executor.is_busy()) {
             shared.wake.notified().await;
         }
-        self.flush(link).await
+        self.flush(link).await?;
+        let mut last_received = Instant::now();
+        while shared.outbox.lock().awaits_confirmation() {
+            match link.receive(last_received).await? {
+                SocketEvent::Pong(ping) => shared.outbox.lock().confirmed(ping),
+                SocketEvent::Text(text) => self.note_refusal(&text),
+                SocketEvent::Alive => {}
+            }
+            last_received = Instant::now();
+            // A confirmed first setting releases the prompts that wait for it.
+            self.flush(link).await?;
+        }
+        Ok(())
+    }
+
+    /// Records the refusal of a message while the connection is being closed. Ignores all other messages.
+    fn note_refusal(&self, text: &str) {
+        if let Ok(ServerMessage::Error { code: Some(code), reply_to: Some(id), .. }) =
+            serde_json::from_str(text)
+        {
+            self.shared.message_refused(&id, code);
+        }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the decoder handles the session's messages")]
@@ -241,7 +290,7 @@ impl SessionConnection {
                 return Ok(());
             }
             ServerMessage::Error { position: None, message, code, reply_to, .. } => {
-                return self.handle_error(*code, message, reply_to.is_some());
+                return self.handle_error(*code, message, reply_to.as_deref());
             }
             ServerMessage::TerminalOutput { data, reset, cols, rows, ended, .. } => {
                 let size = cols.zip(*rows).map(|(columns, rows)| TerminalSize { columns, rows });
@@ -283,6 +332,7 @@ impl SessionConnection {
         }
         let Some(mut update) = self.decoder.take(message) else { return Ok(()) };
         self.shared.own_name.iter().for_each(|own| own.localize(&mut update));
+        self.shared.server_machine.rename(&mut update);
         let update = match (update, &self.shared.tool_executor) {
             (Update::Logged(logged), Some(tool_executor)) => {
                 if let Event::ToolFinished { call, .. } = &logged.event {
@@ -302,8 +352,32 @@ impl SessionConnection {
 
     /// Handles an error message from the server: the refusal of a request, or the announced end of the connection.
     #[expect(clippy::wildcard_enum_match_arm, reason = "other refusals are shown unchanged")]
-    fn handle_error(&mut self, code: Option<ErrorCode>, why: &str, answers: bool) -> Result<(), SocketError> {
-        let why = sentence(why);
+    fn handle_error(
+        &mut self,
+        code: Option<ErrorCode>,
+        why: &str,
+        reply_to: Option<&str>,
+    ) -> Result<(), SocketError> {
+        let refusal = code.zip(reply_to).map(|(code, id)| self.shared.message_refused(id, code));
+        match refusal {
+            Some(Refusal::PromptWaits) => {
+                self.shared.fanout.notice(PROMPT_WAITS);
+                return Ok(());
+            }
+            Some(Refusal::SettingWaits) => return Ok(()),
+            Some(Refusal::PromptsNeedMode) => {
+                self.shared.fanout.notice(needs_mode(why));
+                return Ok(());
+            }
+            Some(Refusal::Dropped) | None => {}
+        }
+        let answers = reply_to.is_some();
+        let why = match code {
+            // The server's own text tells programs to reconnect, as this client does.
+            Some(ErrorCode::Draining) if answers => "not sent; the server is shutting down".to_owned(),
+            Some(ErrorCode::Draining) => "the server is shutting down".to_owned(),
+            Some(_) | None => sentence(why),
+        };
         let Some(code) = code else {
             self.shared.fanout.notice(why);
             return Ok(());
@@ -331,6 +405,14 @@ impl SessionConnection {
         }
         Ok(())
     }
+}
+
+/// Returns the notice about a refused approval mode of a new session, without which no prompt is sent.
+fn needs_mode(why: &str) -> String {
+    let why = sentence(why);
+    format!(
+        "the approval mode of this session is not set: {why}; your messages wait until you choose one with /approve"
+    )
 }
 
 /// Marks a question as coming from the server, and adds details that name the server as the recipient of the

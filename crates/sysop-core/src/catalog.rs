@@ -309,6 +309,20 @@ pub(crate) fn is_background_on_timeout(spec: &ToolSpec) -> bool {
     spec.parameters["properties"][ON_TIMEOUT]["default"] == BACKGROUND
 }
 
+/// Argument of `bash` and `run_command` with the time limit of the command, in seconds.
+pub(crate) const TIMEOUT_S: &str = "timeout_s";
+
+/// Returns the schema of the time limit of `bash` with a default.
+pub(crate) fn bash_time_limit(seconds: u64) -> Value {
+    number(&format!("Default {seconds}"), 1, Some(BASH_TIMEOUT_S_MAX))
+}
+
+/// Returns the schema of the time limit of `run_command` with a default.
+pub(crate) fn run_command_time_limit(seconds: u64) -> Value {
+    let description = format!("Default {seconds}; then the command keeps running");
+    number(&description, 1, Some(RUN_COMMAND_TIMEOUT_S_MAX))
+}
+
 fn read_file() -> ToolSpec {
     spec(
         "read_file",
@@ -364,7 +378,7 @@ fn edit_file() -> ToolSpec {
     )
 }
 
-fn bash() -> ToolSpec {
+pub(crate) fn bash() -> ToolSpec {
     spec(
         BASH_TOOL,
         "Execute a shell command",
@@ -373,7 +387,7 @@ fn bash() -> ToolSpec {
         &[
             ("command", plain_text()),
             ("reason", text(REASON)),
-            ("timeout_s", number("Default 30", 1, Some(BASH_TIMEOUT_S_MAX))),
+            (TIMEOUT_S, bash_time_limit(BASH_TIMEOUT_S_DEFAULT)),
             ("background", json!({ "type": "boolean", "description": "Run as a job; see `jobs`" })),
             (ON_TIMEOUT, json!({ "type": "string", "enum": ["kill", BACKGROUND] })),
         ],
@@ -389,10 +403,7 @@ fn run_command() -> ToolSpec {
         &[
             ("command", plain_text()),
             ("reasoning", text(REASON)),
-            (
-                "timeout_s",
-                number("Default 60; then the command keeps running", 1, Some(RUN_COMMAND_TIMEOUT_S_MAX)),
-            ),
+            (TIMEOUT_S, run_command_time_limit(RUN_COMMAND_TIMEOUT_S_DEFAULT)),
         ],
     )
 }

@@ -47,6 +47,7 @@ pub mod text;
 pub mod todo;
 pub mod token_estimate;
 pub mod tool;
+pub mod tool_time_limit;
 pub mod transcript;
 pub mod ui_text;
 pub mod undo;

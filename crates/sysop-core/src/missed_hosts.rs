@@ -98,7 +98,10 @@ pub fn reasons_by_host(reasons: &[(&str, &str)]) -> String {
         let rest = reason_without_host(why, name);
         let is_labeled = rest.len() < why.len();
         let why = match ui_text::split_hint(rest) {
-            (failure, Some(own)) if hint.is_none() => format!("{failure} ({own})"),
+            (failure, Some(own)) if hint.is_none() => match failure.strip_suffix(')') {
+                Some(failure) => format!("{failure}; {own})"),
+                None => format!("{failure} ({own})"),
+            },
             (failure, _) => failure.to_owned(),
         };
         match groups.iter_mut().find(|(other, ..)| *other == why) {
@@ -174,6 +177,17 @@ mod tests {
         assert_eq!(missed.error().as_deref(), Some(error));
         assert_eq!(missed.reasons_on(&["web1", "web2"]), ["web2: no response in time"]);
         assert_eq!(missed.reasons_on(&["web1"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_hint_of_one_host_shares_the_parentheses_of_its_reason() {
+        let reasons = [
+            ("web1", "web1: could not connect (Connection reset); try again"),
+            ("web2", "web2: connection refused; check the port"),
+        ];
+        let lines = "web1: could not connect (Connection reset; try again)\n\
+                     web2: connection refused (check the port)";
+        assert_eq!(reasons_by_host(&reasons), lines);
     }
 
     #[test]

@@ -21,6 +21,12 @@ pub const FULL_SCREEN_RUNS: &str =
 /// Last note of a `run_command` whose pager is still open.
 pub const PAGER_IS_OPEN: &str =
     "a pager is still open; use send_keys to show the next page (Space) or to quit (q)";
+/// Note of a call that ended with an unknown exit code.
+pub const EXIT_CODE_LOST: &str = "the command ended, but its exit code was lost";
+/// Note of a call that ended the shell that ran it, which another shell had started.
+pub const INNER_SHELL_ENDED: &str = "the inner shell ended; commands now go to the outer shell";
+/// Beginning of the note of a call whose connection ended.
+pub const CONNECTION_ENDED: &str = "the connection ended; ";
 
 /// Line before the rows of a full-screen program's screen in the output of a `run_command`.
 pub const SCREEN_FOLLOWS: &str = "[screen of the full-screen program, as of now]";
@@ -191,7 +197,32 @@ pub struct HostOutcome {
     pub unreachable: Option<String>,
 }
 
+/// Beginning of the text about a call whose arguments do not fit the schema of its tool, before the tool's name.
+pub(crate) const INVALID_ARGUMENTS: &str = "invalid arguments of `";
+/// Beginning of the text about a call whose arguments do not parse, before the tool's name.
+pub(crate) const ARGUMENTS_OF: &str = "the arguments of `";
+/// Text behind the tool's name, after [`ARGUMENTS_OF`].
+pub(crate) const NO_ARGUMENTS: &str = "` are not a JSON object";
+
+/// Beginning of the line that follows the output of a call that was stopped at its time limit.
+const TIMED_OUT_AFTER: &str = "\n[timed out after ";
+
 impl Outcome {
+    /// Returns the line for a call that was stopped at its time limit.
+    pub fn time_limit_note(seconds: u64) -> String {
+        format!("{}{seconds} s; stopped]", TIMED_OUT_AFTER.trim_start())
+    }
+
+    /// Returns the time limit in seconds at which the call was stopped, or `None` if its output does not say so.
+    pub fn time_limit(&self) -> Option<u64> {
+        let after = match self.output.rsplit_once(TIMED_OUT_AFTER) {
+            Some((_, after)) => after,
+            None => self.output.strip_prefix(TIMED_OUT_AFTER.trim_start())?,
+        };
+        let (seconds, _) = after.split_once(" s; stopped]").filter(|_| self.status == Status::Timeout)?;
+        seconds.parse().ok()
+    }
+
     pub fn ok(output: impl Into<String>) -> Self {
         Self::new(Status::Ok, output)
     }
@@ -204,6 +235,14 @@ impl Outcome {
     /// Returns the outcome of a call that did not run because its host could not be reached.
     pub fn unreachable(why: impl Into<String>) -> Self {
         Self { unreachable: true, ..Self::failed(why) }
+    }
+
+    /// Returns true for the outcome of a call that did not run because its arguments do not fit its tool.
+    pub fn has_invalid_arguments(&self) -> bool {
+        let is_other = |rest: &str| rest.contains(NO_ARGUMENTS);
+        let is_told = self.output.starts_with(INVALID_ARGUMENTS)
+            || self.output.strip_prefix(ARGUMENTS_OF).is_some_and(is_other);
+        self.status == Status::Failed && !self.unreachable && is_told
     }
 
     /// Returns the outcome of a call that was waiting when its turn was stopped.
@@ -234,13 +273,7 @@ impl Outcome {
     /// Splits off the host's last note if it is about a program that still runs in the session's terminal, with the
     /// lines after it that say why the call has no undo. Returns the output before the note, and what the program does.
     pub fn split_program_note(&self) -> Option<(&str, RunningProgram)> {
-        let mut output =
-            Some(self.output.trim_end_matches('\n')).filter(|_| self.status == Status::Unknown)?;
-        while let Some((before, _)) = split_undo_note(output) {
-            output = before;
-        }
-        let (before, last) = output.rsplit_once('\n').unwrap_or(("", output));
-        let note = last.strip_prefix('[')?.strip_suffix(']')?;
+        let (before, note) = self.split_last_note()?;
         let is_shell = note.starts_with(NESTED_SHELL.0) && note.ends_with(NESTED_SHELL.1);
         let program = match note {
             WAITS_FOR_ANSWER => RunningProgram::WaitsForInput,
@@ -249,6 +282,30 @@ impl Outcome {
             _ => return None,
         };
         Some((before, program))
+    }
+
+    /// Returns what is known about a call whose outcome is unknown, if the host says so in its last note.
+    pub fn loss(&self) -> Option<&'static str> {
+        match self.split_last_note()?.1 {
+            EXIT_CODE_LOST => Some("ended; its exit code was lost"),
+            INNER_SHELL_ENDED => Some("the inner shell ended"),
+            note if note.starts_with(CONNECTION_ENDED) => {
+                Some("outcome unknown: the connection ended; not run again")
+            }
+            _ => None,
+        }
+    }
+
+    /// Splits off the host's last note of a call whose outcome is unknown, with the lines after it that say why the
+    /// call has no undo. Returns the output before the note, and the note.
+    fn split_last_note(&self) -> Option<(&str, &str)> {
+        let mut output =
+            Some(self.output.trim_end_matches('\n')).filter(|_| self.status == Status::Unknown)?;
+        while let Some((before, _)) = split_undo_note(output) {
+            output = before;
+        }
+        let (before, last) = output.rsplit_once('\n').unwrap_or(("", output));
+        Some((before, last.strip_prefix('[')?.strip_suffix(']')?))
     }
 
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {

@@ -17,6 +17,7 @@ pub use sysop_shell::{
 };
 
 pub use self::fence::{Fence, SandboxMode, SandboxOptions};
+pub(crate) use self::rules::survey_as_written;
 pub use self::rules::{CommandPattern, Rule, RuleAction, glob_matches, literal_glob};
 pub use self::targets::{
     TARGETS_MAX, command_targets, reading_needs_no_approval, reads_with_git, targets_of,
@@ -310,7 +311,7 @@ impl Pattern {
 
 impl Policy {
     /// Compiles the patterns. An invalid `dangerous` pattern is ignored; an invalid `deny` pattern denies every
-    /// command, so that a typo cannot allow anything.
+    /// command and every change by a tool, so that a typo cannot allow anything.
     pub fn new(dangerous: &[String], deny: &[String]) -> Self {
         let dangerous = dangerous.iter().map(|text| Pattern::new(text));
         Self {
@@ -429,8 +430,14 @@ impl Policy {
         pattern.map(|pattern| pattern.text.as_str()).or_else(rule)
     }
 
+    /// Returns the pattern that denies every command, if any: an error in the config, or an invalid pattern.
+    fn deny_all(&self) -> Option<&str> {
+        self.deny.iter().find(|pattern| pattern.regex.is_none()).map(|pattern| pattern.text.as_str())
+    }
+
     /// Assesses a call to a tool that neither runs a command nor types keys. The assessment depends on the
-    /// tool's effect and on the paths in the call.
+    /// tool's effect and on the paths in the call. Where every command is denied, so is every call assessed here that does
+    /// not only read.
     pub fn tool(
         &self,
         mode: ApprovalMode,
@@ -441,6 +448,9 @@ impl Policy {
     ) -> Assessment {
         let covers = Grant::Tool { name: spec.name.clone() };
         let risk = targets::tool_risk(spec, call, survey);
+        if let Some(rule) = self.deny_all().filter(|_| risk.class != RiskClass::ReadOnly) {
+            return Assessment::denied_by(rule, risk, covers);
+        }
         let can_be_granted = risk.class <= RiskClass::Changes
             || spec.effect == ToolEffect::External && risk.class == RiskClass::Opaque;
         let granted = can_be_granted && grants.contains(&covers);

@@ -763,7 +763,7 @@ impl Session {
         self.running_since = Some((call.id.clone(), self.now));
         let place = self.location(&call);
         let fence = if place == ToolLocation::Host { fence } else { Fence::Off };
-        let call = self.with_timeout_action(call);
+        let call = self.with_default_limits(call);
         self.set_background_timer(out, &call);
         let guard = guard.filter(|_| place == ToolLocation::Host);
         out.effects.push(Effect::RunTool { call, place, fence, guard });

@@ -33,6 +33,9 @@ fn intern_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Value
     Value::deserialize(deserializer).map(catalog::intern_schema)
 }
 
+/// Name of the machine on which client tools run, as shown to users and models. No host has it.
+pub const CLIENT_MACHINE: &str = "the client";
+
 /// Tools that a client provides and that run on the client's machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientTools {

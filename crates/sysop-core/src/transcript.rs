@@ -133,6 +133,8 @@ struct CurrentTurn {
     paused: Option<PauseReason>,
     /// Position of the notice of a requested pause that is not over.
     pause_notice: Option<Seq>,
+    /// True if the newest call ended because the process that ran it stopped.
+    interrupts_call: bool,
     origin: Origin,
     /// The user who sent the turn's prompt or call to a server.
     asked_by: Option<String>,
@@ -183,7 +185,7 @@ impl Transcript {
             return;
         }
         self.seq = logged.seq;
-        self.resources.apply(&logged.event);
+        self.resources.apply(logged);
         self.event(&logged.event);
         self.refresh_pause_notice();
     }
@@ -347,12 +349,12 @@ impl Transcript {
             | Event::InstructionsLoaded { .. }
             | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
-            | Event::JobStarted { .. }
             | Event::JobFinished { .. }
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
             | Event::Undone { .. } => self.event_notice(event),
+            Event::JobStarted { .. } => {} // the output of its call names the job
             Event::ApprovalPreviewed { call, command, risk, preview } => {
                 let edited =
                     command.as_ref().map(|command| (command.clone(), risk.clone().unwrap_or_default()));
@@ -525,6 +527,7 @@ impl Transcript {
             Some(plan) => plan.call.name.clone(),
             None => call.map(|call| call.name).unwrap_or_default(),
         };
+        self.turn.interrupts_call = outcome.status == Status::Interrupted && !never_ran;
         let mut outcome = outcome.clone();
         if outcome.status == Status::Rejected {
             outcome.output = refusal_for_people(&outcome.output).to_owned();

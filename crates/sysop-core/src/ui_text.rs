@@ -7,7 +7,8 @@ use crate::deferred_tools;
 use crate::event::{Decision, Origin, PauseReason, StopReason, TypedInput};
 use crate::guard::GuardTimeout;
 use crate::host_names::fold_names;
-use crate::job::RunningJobs;
+use crate::id::JobId;
+use crate::job::{Job, RunningJobs};
 use crate::message::{ToolCall, Usage};
 use crate::missed_hosts::reason_without_host;
 use crate::mode::Mode;
@@ -15,22 +16,28 @@ use crate::model_progress::ModelProgress;
 use crate::outcome::{HostOutcome, Outcome, RunningProgram, Status, TURN_STOPPED};
 use crate::policy::{Finding, Grant, RiskClass, Rule, refusal_for_people};
 use crate::text::{neutralize, neutralize_line};
+use crate::tool::CLIENT_MACHINE;
 use crate::transcript::{
     ApprovalScope, CallPreparation, Decider, OutputReaders, PauseDelay, Proposal, ProposalState,
     SessionPhase, Transcript, TurnEnd, call_lines, call_summary, terminal_input_sentence,
 };
 use crate::undo::UNDO_TOOL;
 
+/// Returns a line for a running job: `job 1 on web1, 2 min 10 s: sleep 600`. `run_time` is left out if unknown.
+pub fn job_line(id: JobId, job: &Job, run_time: Option<&str>) -> String {
+    let time = run_time.map_or_else(String::new, |time| format!(", {time}"));
+    format!("job {id} on {}{time}: {}", safe(&job.host), neutralize_line(&job.command))
+}
+
 pub fn running_jobs(jobs: &RunningJobs) -> String {
-    let jobs: Vec<_> = jobs
-        .iter()
-        .map(|(id, job)| format!("job {id} on {}: {}", job.host, neutralize_line(&job.command)))
-        .collect();
+    let jobs: Vec<_> = jobs.iter().map(|(id, job)| job_line(id, job, None)).collect();
     if jobs.is_empty() { "no background jobs".to_owned() } else { jobs.join("; ") }
 }
 
 /// Maximum characters of a program's prompt within the line that reports a user's answer to it.
 const PROMPT_CHARS_MAX: usize = 60;
+/// Start of the name of a server's machine.
+const SERVER_MACHINE: &str = "local on ";
 
 /// Formats a call: `[Tool: read_file("src/main.py")]`.
 pub fn tool_line(call: &ToolCall) -> String {
@@ -189,10 +196,9 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
         Some(RunningProgram::NestedShell) => "another shell is open in the terminal".to_owned(),
         None => match outcome.job {
             Some(job) => format!("running in the background as job {job} (see /jobs)"),
-            None => match failed_host_count(outcome) {
-                0 => status_summary(outcome.status),
-                failed => format!("failed on {failed} of {} hosts", outcome.hosts.len()),
-            },
+            None => missed_hosts(outcome)
+                .or_else(|| outcome.loss().map(str::to_owned))
+                .unwrap_or_else(|| end_summary(outcome)),
         },
     };
     if let Some(code) = outcome.exit_code {
@@ -202,7 +208,8 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     let took = outcome.duration_ms.max(longest);
     // The end of an interrupted call was not seen.
     let is_known = took > 0 || outcome.status != Status::Interrupted;
-    if is_known && !matches!(outcome.status, Status::Rejected | Status::Unknown) {
+    let is_shown = !matches!(outcome.status, Status::Rejected | Status::Unknown);
+    if is_known && is_shown && outcome.time_limit().is_none() {
         words.push_str(&format!(", {}", duration(took)));
     }
     if outcome.truncated {
@@ -211,15 +218,20 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     words
 }
 
-/// Returns the number of hosts on which a failed call ran and failed; 0 for a call on a single host.
-fn failed_host_count(outcome: &Outcome) -> usize {
-    let is_failure = |host: &&HostOutcome| {
-        host.unreachable.is_none() && !matches!(host.status, Status::Ok | Status::Rejected)
+/// Returns on how many hosts a failed call failed, and on how many it did not run, as in `failed on 1 of 4 hosts`; or
+/// `None` for a call on a single host.
+fn missed_hosts(outcome: &Outcome) -> Option<String> {
+    let (Status::Failed, hosts @ [_, _, ..]) = (outcome.status, outcome.hosts.as_slice()) else {
+        return None;
     };
-    match (outcome.status, outcome.hosts.as_slice()) {
-        (Status::Failed, hosts @ [_, _, ..]) => hosts.iter().filter(is_failure).count(),
-        _ => 0,
-    }
+    let missed = hosts.iter().filter(|host| host.status != Status::Ok);
+    let (not_run, failed): (Vec<_>, Vec<_>) =
+        missed.partition(|host| host.unreachable.is_some() || host.status == Status::Rejected);
+    let count = |what: &str, missed: &[&HostOutcome]| {
+        (!missed.is_empty()).then(|| format!("{what} on {} of {} hosts", missed.len(), hosts.len()))
+    };
+    let parts: Vec<_> = count("failed", &failed).into_iter().chain(count("not run", &not_run)).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Says why a call that never started did not run. Lines after the first are details.
@@ -229,7 +241,7 @@ pub fn not_run_text(outcome: &Outcome) -> String {
     }
     let why = refusal_for_people(outcome.output.trim());
     let why = ["not run: ", "denied: "].iter().find_map(|prefix| why.strip_prefix(prefix)).unwrap_or(why);
-    safe(&format!("not run: {why}"))
+    safe(&format!("not run: {}", why.strip_suffix("; nothing ran").unwrap_or(why)))
 }
 
 /// Says that a request failed and is tried again. `attempt` is the number of the next attempt, `wait` the time until
@@ -298,6 +310,13 @@ pub fn finished_summary(outcome: &Outcome) -> String {
     short.map_or_else(|| all.clone(), str::to_owned)
 }
 
+fn end_summary(outcome: &Outcome) -> String {
+    match outcome.time_limit() {
+        Some(seconds) => format!("timed out after the limit of {seconds} s"),
+        None => status_summary(outcome.status),
+    }
+}
+
 fn status_summary(status: Status) -> String {
     match status {
         Status::Timeout => "timed out".to_owned(),
@@ -347,20 +366,23 @@ pub fn host_lines(outcome: &Outcome) -> String {
 /// Describes hosts that ended alike, with this number of different outputs.
 fn group_summary(group: &[&HostOutcome], outputs: usize) -> String {
     let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
-    let count = if group.len() == 1 { "1 host".to_owned() } else { format!("{} hosts", group.len()) };
+    let hosts = match names.as_slice() {
+        [name] => (*name).to_owned(),
+        names => format!("{} hosts ({})", names.len(), fold_names(names)),
+    };
     if let Some(why) = &group[0].unreachable {
         let why =
             if outputs > 1 { "they cannot be reached" } else { reason_without_host(why, &group[0].host) };
-        return safe(&format!("{count} ({}): not run: {why}", fold_names(&names)));
+        return safe(&format!("{hosts}: not run: {why}"));
     }
     let ended = match (group[0].exit_code, group[0].status) {
         (Some(code), Status::Ok | Status::Failed) => format!("exit {code}"),
-        (_, Status::Rejected) => return safe(&format!("{count} ({}): not run", fold_names(&names))),
+        (_, Status::Rejected) => return safe(&format!("{hosts}: not run")),
         (_, status) => status_summary(status),
     };
     let differ = if outputs > 1 { format!(", {outputs} different outputs") } else { String::new() };
     let longest = group.iter().map(|host| host.duration_ms).max().unwrap_or(0);
-    safe(&format!("{count} ({}): {ended}{differ}, {}", fold_names(&names), duration(longest)))
+    safe(&format!("{hosts}: {ended}{differ}, {}", duration(longest)))
 }
 
 /// Returns true if `host` names several hosts, separated by commas, on which commands run at once.
@@ -403,7 +425,7 @@ pub fn host_summary(host: &str) -> String {
 
 /// Returns the location of commands as parts of a status line, such as `host web1` and `user admin`.
 pub fn host_status_parts(host: &str) -> Vec<String> {
-    if matches!(host, "none" | "the client") {
+    if matches!(host, "none" | CLIENT_MACHINE) {
         return vec![if host == "none" { "no host" } else { "tools on the client" }.to_owned()];
     }
     match host_names(host).as_slice() {
@@ -418,6 +440,16 @@ pub fn host_status_parts(host: &str) -> Vec<String> {
 /// Returns true if `host` is the name of this machine, `local`.
 pub fn is_local_host(host: &str) -> bool {
     host == "local"
+}
+
+/// Returns the name under which a front end shows the machine of a server, such as `local on ops.example.com`.
+pub fn server_machine(server: &str) -> String {
+    format!("{SERVER_MACHINE}{server}")
+}
+
+/// Returns true for a name made by [`server_machine`].
+pub fn is_server_machine(host: &str) -> bool {
+    host.starts_with(SERVER_MACHINE)
 }
 
 /// Returns the reason for the end of a turn, or `None` if the end needs no explanation.
@@ -463,7 +495,7 @@ pub fn preparing_call(transcript: &Transcript) -> Option<String> {
         CallPreparation::Start => "preparing the call".to_owned(),
         CallPreparation::Survey { host, reached, is_command } => {
             let what = if is_command { "the command" } else { "the call" };
-            match (is_local_host(host) || matches!(host, "none" | "the client"), reached) {
+            match (is_local_host(host) || matches!(host, "none" | CLIENT_MACHINE), reached) {
                 (true, _) => format!("checking {what}"),
                 (false, false) => format!("connecting to {}", safe(&host_summary(host))),
                 (false, true) => format!("checking {what} on {}", safe(&host_summary(host))),
@@ -550,7 +582,7 @@ pub fn way_to_approve(plan: &Proposal) -> String {
     }
 }
 
-const ALWAYS_ASKS: &str = "run interactively: this call needs approval in every mode";
+const ALWAYS_ASKS: &str = "run it on a terminal, because this call needs approval in every mode";
 
 /// Returns a phrase about the origin of a call that no model proposed, with the user who asked for it. A user's own call
 /// without a name is by "you". `None` for a call of a model.
@@ -587,8 +619,8 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
         // The outcome of a call that did not run has the reason.
         ProposalState::Waiting
         | ProposalState::NotRun
-        | ProposalState::Rejected { by: Decider::Policy, .. } => None,
-        ProposalState::Allowed { by: Decider::Policy, .. } => None,
+        | ProposalState::Rejected { by: Decider::Policy, .. }
+        | ProposalState::Allowed { by: Decider::Policy, .. } => None,
         ProposalState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Once } => {
             Some(format!("allowed{}{edited}", name(by)))
         }

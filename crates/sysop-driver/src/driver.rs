@@ -468,6 +468,11 @@ impl Handle {
         self.live.last_seq()
     }
 
+    /// Waits until the inputs sent so far have been handled and their events are durable, or the session has ended.
+    pub async fn settle(&self) {
+        self.live.settle().await;
+    }
+
     /// Returns true if another process appended the event at this position, and the session was then reloaded.
     pub fn is_by_another_process(&self, event: Seq) -> bool {
         self.live.is_by_another_process(event)

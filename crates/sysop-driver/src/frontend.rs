@@ -41,7 +41,31 @@ pub trait SessionHandle: Send + Sync {
     fn viewer(&self) -> Option<&str> {
         None
     }
+    /// Returns the state of the connection to the session's server. A session of this process has a connection that is
+    /// never lost. A notice follows each change.
+    fn connection(&self) -> ServerConnection {
+        ServerConnection::default()
+    }
+    /// Takes back a prompt that waits for the connection. Returns false if no such prompt waits, for example because it is
+    /// being sent.
+    fn take_back(&self, _prompt: &str) -> bool {
+        false
+    }
 }
+
+/// State of the connection between a front end and the server of its session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerConnection {
+    /// True while there is no connection, although there was an attempt. Only prompts are accepted then.
+    pub is_lost: bool,
+    /// Prompts that have not been sent, in order. Once the session has ended, also those that were not confirmed.
+    pub undelivered: Vec<String>,
+    /// Prompts that were sent and that the server has not confirmed, in order. They may have arrived.
+    pub unconfirmed: Vec<String>,
+}
+
+/// Answer to an input that is not accepted while the connection to the server is lost.
+pub const SERVER_AWAY: &str = "not sent; the server is away";
 
 impl SessionHandle for Handle {
     fn id(&self) -> &SessionId {
@@ -333,8 +357,9 @@ pub struct ToolServer {
     pub tools: Vec<String>,
 }
 
-/// Renders a routine's command from its variables (name and value). The error is one sentence.
-pub type RoutineRenderer = Arc<dyn Fn(&[(String, String)]) -> Result<String, String> + Send + Sync>;
+/// Renders a routine's command for a session on the given host, from the routine's variables (name and value). The error
+/// is one sentence.
+pub type RoutineRenderer = Arc<dyn Fn(&str, &[(String, String)]) -> Result<String, String> + Send + Sync>;
 
 /// A named command, possibly with variables.
 #[derive(Clone)]

@@ -51,7 +51,7 @@ const MAILBOX_UPDATES_MAX: usize = 4096;
 /// Maximum bytes of joined output of one call in one mailbox; the oldest bytes are dropped.
 const PENDING_OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Line in place of dropped output. It begins on a line of its own, like the one in output that arrives too fast.
-const OMITTED_OUTPUT: &str = "\n… [earlier output omitted] …\n";
+pub(crate) const OMITTED_OUTPUT: &str = "\n… [earlier output omitted] …\n";
 /// Maximum bytes of deltas in one mailbox; further deltas are dropped.
 const PENDING_DELTA_BYTES_MAX: usize = 1024 * 1024;
 
@@ -66,7 +66,9 @@ struct HubState {
     mailboxes: Vec<Weak<Mailbox>>,
     recent: VecDeque<Arc<Logged>>,
     questions: Vec<Question>,
-    /// Running calls that have printed something.
+    /// Calls that have started and not ended.
+    running: HashSet<CallId>,
+    /// Running calls and jobs that have printed something.
     printing: HashSet<CallId>,
     closed: bool,
 }
@@ -129,6 +131,10 @@ impl Hub {
                 state.recent.pop_front();
             }
             state.recent.push_back(Arc::clone(logged));
+            if let Event::ToolStarted { call, .. } = &logged.event {
+                state.running.insert(call.id.clone());
+            }
+            forget_ended(&mut state.running, &logged.event);
             forget_ended(&mut state.printing, &logged.event);
         }
         state.for_each_mailbox(|mailbox| {
@@ -144,6 +150,33 @@ impl Hub {
             state.printing.insert(call.clone());
         }
         state.for_each_mailbox(|mailbox| mailbox.push_delta(delta));
+    }
+
+    /// Notes that output of calls does not reach any front end. A line before the next output of each says so.
+    pub(crate) fn omit_output(&self, calls: &HashSet<CallId>) {
+        if calls.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.printing.extend(calls.iter().cloned());
+        state.for_each_mailbox(|mailbox| mailbox.omitted.extend(calls.iter().cloned()));
+    }
+
+    /// Like [`Self::omit_output`], for those of the calls that have not ended.
+    pub(crate) fn omit_late_output(&self, mut calls: HashSet<CallId>) {
+        let unended = self.unended();
+        calls.retain(|call| unended.contains(call));
+        self.omit_output(&calls);
+    }
+
+    /// Like [`Self::omit_output`], for all calls that have not ended.
+    pub(crate) fn omit_output_of_all(&self) {
+        self.omit_output(&self.unended());
+    }
+
+    fn unended(&self) -> HashSet<CallId> {
+        let state = self.state.lock();
+        state.running.union(&state.printing).cloned().collect()
     }
 
     /// Publishes a question, also to front ends that subscribe while it is open.
@@ -322,7 +355,7 @@ fn printing_call(update: &Update) -> Option<&CallId> {
 
 /// Removes the calls that end with an event.
 #[expect(clippy::wildcard_enum_match_arm, reason = "other events end no call")]
-fn forget_ended(calls: &mut HashSet<CallId>, event: &Event) {
+pub(crate) fn forget_ended(calls: &mut HashSet<CallId>, event: &Event) {
     match event {
         Event::ToolFinished { call, .. } => {
             calls.remove(call);

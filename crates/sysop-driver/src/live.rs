@@ -31,6 +31,7 @@ mod time;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ use sysop_core::job::RunningJobs;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::call_output::CallOutput;
@@ -86,6 +88,8 @@ pub(crate) struct LiveSession {
     workers: TaskTracker,
     /// Tokio runtime of the `workers`, so that inputs can also be sent from other threads.
     executor: tokio::runtime::Handle,
+    /// Notified when the inbox has become empty, and when the session has ended.
+    settled: Notify,
 }
 
 /// Queued inputs, each with its position in the cluster's queue if another node forwarded it.
@@ -193,6 +197,7 @@ impl LiveSession {
             end: CancellationToken::new(),
             workers,
             executor: tokio::runtime::Handle::current(),
+            settled: Notify::new(),
         });
         live.host().set_prompter(Arc::new(SessionPrompter(Arc::downgrade(&live))));
         live
@@ -235,6 +240,22 @@ impl LiveSession {
 
     pub(crate) fn last_seq(&self) -> Seq {
         self.inbox.lock().seq
+    }
+
+    /// Waits until no input is queued or being handled, or the session has ended.
+    pub(crate) async fn settle(&self) {
+        let is_settled = || {
+            let inbox = self.inbox.lock();
+            inbox.closed.is_some() || (inbox.parked.is_some() && inbox.inputs.is_empty())
+        };
+        loop {
+            let mut changed = pin!(self.settled.notified());
+            changed.as_mut().enable();
+            if is_settled() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     pub(crate) fn subscribe(&self, after: Seq) -> Updates {
@@ -302,6 +323,7 @@ impl LiveSession {
         }
         if inbox.inputs.is_empty() {
             inbox.parked = Some(worker);
+            self.settled.notify_waiters();
         } else {
             drop(inbox);
             self.spawn(worker);
@@ -361,6 +383,7 @@ impl LiveSession {
         if inbox.inputs.is_empty() {
             inbox.active = self.ports.clock.now();
             inbox.parked = Some(worker);
+            self.settled.notify_waiters();
             return None;
         }
         let inputs = std::mem::take(&mut inbox.inputs);
@@ -477,6 +500,7 @@ impl LiveSession {
             parked
         };
         drop(parked);
+        self.settled.notify_waiters();
         self.lease.end_claim();
         self.end.cancel();
         self.questions.clear();

@@ -43,6 +43,7 @@ mod call_end;
 mod control;
 mod echo;
 mod heuristics;
+mod hidden_prompt;
 mod incomplete_command;
 pub(crate) mod keys;
 mod live_shell;

@@ -290,9 +290,7 @@ fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_succes
         ExitReason::Exited(0) => (Status::Ok, Some(0), say_success.then(|| "[exit code 0]".to_owned())),
         ExitReason::Exited(code) => (Status::Failed, Some(code), Some(format!("[exit code {code}]"))),
         ExitReason::Killed { signal } => (Status::Failed, None, Some(format!("[killed by signal {signal}]"))),
-        ExitReason::TimedOut => {
-            (Status::Timeout, None, Some(format!("[timed out after {} s; stopped]", limit.as_secs())))
-        }
+        ExitReason::TimedOut => (Status::Timeout, None, Some(Outcome::time_limit_note(limit.as_secs()))),
         ExitReason::Cancelled => (Status::Cancelled, None, Some("[stopped]".to_owned())),
         ExitReason::Unknown { why } => (Status::Unknown, None, Some(format!("[result unknown: {why}]"))),
     };

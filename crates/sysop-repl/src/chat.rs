@@ -10,6 +10,7 @@ mod early_input;
 pub(crate) mod editor;
 pub(crate) mod inline_screen;
 mod input_reader;
+pub(crate) mod keyboard;
 mod live_output;
 pub(crate) mod no_echo;
 mod panel_view;

@@ -59,7 +59,9 @@ pub use sequence::{
     SequenceStep, confirm_on_terminal,
 };
 use sequence::{ConfirmSender, SequenceRun};
-pub use standard_input::{InputEnd, InputLimits, StandardInput, attach, read_standard_input};
+pub use standard_input::{
+    InputEnd, InputLimits, StandardInput, attach, read_standard_input, truncation_note,
+};
 use stopping::StopRequest;
 
 /// Maximum time for a stopped turn to end and to kill its commands.
@@ -152,7 +154,7 @@ pub struct ExecContext {
     pub service: Option<Arc<dyn SessionService>>,
     /// Flags that a command which resumes the task repeats, each followed by a space.
     pub resume_flags: String,
-    /// True if standard input is a terminal, on which keys typed during a call would stand between the lines.
+    /// True if there is a keyboard, whose keys would stand between the lines if they were typed during a call.
     pub hides_keys: bool,
     /// Requests to exit the process.
     pub stops: UnboundedReceiver<StopSignal>,
@@ -174,7 +176,7 @@ pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     Ok(stops)
 }
 
-/// Returns a handler that asks on this terminal. Standard input and standard error must be terminals.
+/// Returns a handler that asks on this terminal. There must be a keyboard, and standard error must be a terminal.
 pub fn ask_on_terminal(color: bool) -> ApprovalHandler {
     ApprovalHandler(Arc::new(move |question, withdrawn| {
         ask(&mut TtyApprovalIo::new(color)?, question, withdrawn)
@@ -501,12 +503,12 @@ impl ExecRun {
         self.printer.wait(&row).err().and_then(|error| self.handle_write_error(&error))
     }
 
-    /// Names a session that the user did not name, before anything runs in it.
+    /// Names a session that the user did not name, before anything is sent to it.
     fn name_chosen_session(&mut self) {
-        let Some(title) = self.chosen_title.take().filter(|_| !self.printer.is_for_programs()) else {
+        let Some(title) = self.chosen_title.as_ref().filter(|_| !self.printer.is_for_programs()) else {
             return;
         };
-        let title = neutralize_line(&title).replace('"', "'");
+        let title = neutralize_line(title).replace('"', "'");
         let (place, root) = (ui_text::place(&self.opened.spec.host), &self.opened.spec.root);
         let text = match &self.undo_hint {
             Some(_) => format!("session {}: \"{title}\" on {place} in {root}", self.opened.session.id()),
@@ -515,12 +517,16 @@ impl ExecRun {
         self.printer.note(&text);
     }
 
-    /// Names the host and the model of a resumed session, which need not be those of the config.
+    /// Names the model of a resumed session, and the host unless it was named with the session. They need not be those of
+    /// the config.
     fn tell_resumed(&mut self) {
         let Some(facts) = self.transcript.session_info().filter(|_| !self.printer.is_for_programs()) else {
             return;
         };
-        let text = format!("resumed on {} with {}", ui_text::place(&facts.host), facts.model);
+        let text = match self.chosen_title {
+            Some(_) => format!("resumed with {}", facts.model),
+            None => format!("resumed on {} with {}", ui_text::place(&facts.host), facts.model),
+        };
         self.printer.note(&text);
     }
 

@@ -6,9 +6,11 @@
 pub mod chat;
 pub mod exec;
 mod exit;
+mod platform;
 #[cfg(test)]
 mod recorded_output;
 mod render;
 
+pub use chat::keyboard::has_keyboard;
 pub use exit::Exit;
 pub use render::{RenderOptions, terminal_width};

@@ -32,7 +32,7 @@ use self::file::AuditFile;
 pub use self::journal::Journal;
 pub use self::redact::CommandRedactor;
 pub use self::store::{AppendListener, AuditFailurePolicy, AuditedStore};
-pub use self::tracker::Actor;
+pub use self::tracker::{Actor, POLICY};
 pub use self::verify::{ChainError, ChainSummary, each_line, files, verify};
 
 /// Name of the current audit file in its directory; rotated files have a number in their name.

@@ -75,4 +75,4 @@ pub use self::origin::{Authority, Exposure, HostPolicy, Origin, OriginParseError
 pub use self::proxy::{BadNetwork, Proxies};
 pub use self::token::{NewToken, mint};
 pub use self::token_auth::{TokenAuth, TokenAuthSettings};
-pub use self::tokens::{Bearer, CredentialKind, Tokens};
+pub use self::tokens::{Bearer, CredentialKind, RESERVED_NAMES, START_TOKEN, Tokens};

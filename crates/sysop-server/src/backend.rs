@@ -231,6 +231,9 @@ pub enum BackendError {
     /// The request is invalid, or this server does not support it.
     #[error("{0}")]
     Invalid(String),
+    /// Another process uses the session.
+    #[error("{0}")]
+    InUse(String),
     /// The store or another component failed.
     #[error("{0}")]
     Failed(String),

@@ -82,6 +82,7 @@ mod dialect;
 mod expansion;
 mod folders;
 mod grant;
+mod hidden_characters;
 mod highlight;
 pub mod host_names;
 mod interpreter;
@@ -104,6 +105,7 @@ mod state;
 mod syntax_tree;
 mod targets;
 mod wrapper;
+mod write_effect;
 
 #[cfg(test)]
 mod tests;
@@ -125,8 +127,6 @@ pub use risk::{Finding, NO_ANSWER, Risk, RiskClass};
 
 /// Maximum bytes of a command. A longer command is dangerous and is not analyzed.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of hidden characters that a finding names.
-const HIDDEN_NAMED_MAX: usize = 8;
 
 /// Result of the analysis of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -161,8 +161,8 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
     }
     if command.len() > COMMAND_BYTES_MAX {
         state.note_unread(whole, "too long to analyze");
-    } else if let Some((at, hidden)) = command.char_indices().find(|(_, c)| is_hidden(*c)) {
-        state.note_unread((at, at + hidden.len_utf8()), &hidden_characters(command));
+    } else if let Some((at, hidden)) = hidden_characters::find(command).first() {
+        state.note_unread((*at, at + hidden.len_utf8()), &hidden_characters::describe(command));
     } else {
         state.run_script(command, ScriptOrigin::TopLevel, &Stdin::Inherited);
         let builds = programs::builds(state.invocations());
@@ -185,44 +185,5 @@ impl State {
     /// here so that the rules, which call it, need not depend on `script`.
     fn run_script(&mut self, source: &str, origin: ScriptOrigin, input: &Stdin) {
         script::run(self, source, origin, input);
-    }
-}
-
-/// Returns an escape for a character that cannot be seen: `\x1b`, or `\u{200d}` above U+00FF.
-fn visible(hidden: char) -> String {
-    match u32::from(hidden) {
-        code @ 0..0x100 => format!("\\x{code:02x}"),
-        code => format!("\\u{{{code:x}}}"),
-    }
-}
-
-/// Returns a phrase that names the hidden characters of a command, each once.
-fn hidden_characters(command: &str) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for name in command.chars().filter(|c| is_hidden(*c)).map(visible) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let rest = names.split_off(names.len().min(HIDDEN_NAMED_MAX)).len();
-    let noun = if names.len() == 1 { "character" } else { "characters" };
-    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    format!("contains the control or invisible {noun} {}{more}", names.join(", "))
-}
-
-/// Returns true for characters that can disguise a command: control, direction and zero-width characters.
-fn is_hidden(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' => {
-            true
-        }
-        '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' => true,
-        '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' => true,
-        '\u{e0000}'..='\u{e0fff}' => true,
-        other => other.is_control() || (other.is_whitespace() && other != ' '),
     }
 }

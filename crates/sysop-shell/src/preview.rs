@@ -232,8 +232,7 @@ pub fn plan(command: &str, place: &PreviewPlace) -> Option<PreviewPlan> {
 pub fn plan_write(path: &str, content: &str) -> Option<PreviewPlan> {
     let place = PreviewPlace::default();
     let mut planner = Planner::new("", &place);
-    let section = write::section(Word::of(path), false, Some(content.to_owned()));
-    planner.add(section, &RunsAs::Caller);
+    planner.add(write::tool_section(path, content), &RunsAs::Caller);
     planner.finish()
 }
 

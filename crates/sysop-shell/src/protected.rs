@@ -360,9 +360,14 @@ fn find(
     kinds.iter().find(hit).map(|kind| (kind.class, kind.what))
 }
 
-/// Returns true for names of variables that are typical of keys and passwords.
+/// Returns true for names of variables that are typical of keys and passwords. Lowercase words like `key`, `monkey` and
+/// `pass` are too common in scripts to count.
 pub(super) fn is_secret_name(name: &str) -> bool {
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
+    let upper = name.to_ascii_uppercase();
+    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
         .iter()
-        .any(|part| name.contains(part))
+        .any(|part| upper.contains(part))
+        || ["_KEY", "APIKEY", "_PASS", "_PW", "_PWD"].iter().any(|end| upper.ends_with(end))
+        || name.contains("KEY")
+        || matches!(name, "PASS" | "PW")
 }

@@ -7,13 +7,11 @@ use super::options;
 use super::path;
 use super::program_call::{ProgramCall, Script, Stdin};
 use super::script_file::{self, Start};
-use super::state::{RUN_TIME_WORD, State, WRITES_TO_FILE};
+use super::state::{RUN_TIME_WORD, State};
+use super::write_effect::WriteEffect;
 use super::{builtin, dialect, interpreter, programs, targets, wrapper};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
-
-/// Programs that change a file's metadata, but not its content.
-const KEEPS_CONTENT: &[&str] = &["chmod", "chown", "chgrp", "touch", "setfacl", "chattr", "mkdir"];
 
 /// Builtins that change the shell's directory, or that run other commands that may change it.
 const MOVES_SHELL: &[&str] = &["cd", "pushd", "popd", "chdir", "eval", "source", ".", "command", "builtin"];
@@ -67,15 +65,6 @@ impl SimpleCommand {
             };
             state.with_depth(call.span, |state| call.judge(state));
         }
-    }
-}
-
-/// Returns the reason for a write of this program to an ordinary file.
-fn write_reason(program: &str) -> &'static str {
-    match program {
-        "touch" => "creates or changes a file",
-        "mkdir" => "creates a directory",
-        _ => WRITES_TO_FILE,
     }
 }
 
@@ -235,13 +224,12 @@ impl ProgramCall<'_> {
 
     fn judge_program(&self, state: &mut State, name: &str, plain: bool) {
         let trusted = plain && is_system_program(self.words, name);
-        let before = (state.keeps_content, state.write_reason);
-        (state.keeps_content, state.write_reason) = (KEEPS_CONTENT.contains(&name), write_reason(name));
+        let before = std::mem::replace(&mut state.write_effect, WriteEffect::of(name));
         let found = state.class_of(|state| {
             programs::judge(state, self, name, trusted);
             operands::check(state, self, name);
         });
-        (state.keeps_content, state.write_reason) = before;
+        state.write_effect = before;
         if matches!(name, "cd" | "pushd" | "popd" | "chdir") {
             if found != RiskClass::ReadOnly || self.argument_source.is_some() {
                 state.raise(RiskClass::Changes);

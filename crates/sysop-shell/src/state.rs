@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::folders::Folders;
 use super::lexer::Word;
+use super::write_effect::WriteEffect;
 use super::{Analysis, Invocation};
 use crate::context::{Access, Dialect, Resolution, Survey, Target};
 use crate::risk::{Finding, Risk, RiskClass};
@@ -22,8 +23,6 @@ const DEPTH_MAX: usize = 160;
 /// Maximum number of paths recorded. Further paths are not reported to the host and are assessed as unresolved.
 const TARGETS_MAX: usize = 256;
 
-/// Reason for a write to an ordinary file.
-pub(super) const WRITES_TO_FILE: &str = "writes to a file";
 /// Reason for a word whose value the text does not tell.
 pub(super) const RUN_TIME_WORD: &str = "a word that is known only at run time";
 const RUN_TIME_OPTION: &str = "an option computed at run time";
@@ -57,10 +56,8 @@ pub(super) struct State {
     targets: Vec<Target>,
     /// Targets whose content the command changes.
     written: Vec<Target>,
-    /// True if the program being assessed does not change the content of files, like `chmod`.
-    pub(super) keeps_content: bool,
-    /// Reason for a write to an ordinary file by the program being assessed.
-    pub(super) write_reason: &'static str,
+    /// Effect of the program being assessed on the paths that it writes.
+    pub(super) write_effect: WriteEffect,
     /// Span of the first secret that is named in the arguments of a program that handles only names.
     pub(super) secret_name: Option<Span>,
     /// True if some program in the command reads files whose names are known only at run time.
@@ -94,8 +91,7 @@ impl State {
             depth: 0,
             targets: Vec::new(),
             written: Vec::new(),
-            keeps_content: false,
-            write_reason: WRITES_TO_FILE,
+            write_effect: WriteEffect::Write,
             secret_name: None,
             reads_names: false,
             ordinary_root: None,
@@ -114,7 +110,10 @@ impl State {
 
     /// Records a path that the command uses. Returns false if too many paths were recorded before.
     pub(super) fn add_target(&mut self, target: Target) -> bool {
-        if target.access == Access::Write && !self.keeps_content && self.written.len() < TARGETS_MAX {
+        if target.access == Access::Write
+            && !self.write_effect.keeps_content()
+            && self.written.len() < TARGETS_MAX
+        {
             self.written.push(target.clone());
         }
         if self.targets.contains(&target) {

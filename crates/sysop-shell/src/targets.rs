@@ -13,7 +13,8 @@ use super::lexer::{UNKNOWN, Word};
 use super::options::is_listed;
 use super::path;
 use super::protected;
-use super::state::{Span, State, WRITES_TO_FILE};
+use super::state::{Span, State};
+use super::write_effect::WriteEffect;
 use crate::context::{Access, CommandContext, Resolution, ResolvedFile, Target};
 use crate::risk::RiskClass;
 
@@ -21,7 +22,10 @@ use crate::risk::RiskClass;
 pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Access) {
     let found = look_up(state, word, access);
     match access {
-        Access::Write => written(state, span, &found, protected::written, "changes"),
+        Access::Write => {
+            let verb = state.write_effect.verb();
+            written(state, span, &found, |path, home| owned(protected::written(path, home)), verb);
+        }
         Access::Read => reads(state, span, &found, protected::read),
         Access::Run | Access::Repository => state.raise(RiskClass::Changes),
     }
@@ -31,8 +35,8 @@ pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Acces
 pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Write);
     let contains = |path: &str, home: Option<&str>| {
-        protected::written(path, home)
-            .or_else(|| protected::tree_written(path, home).map(|(_, what)| (RiskClass::Dangerous, what)))
+        let below = || protected::tree_written(path, home).map(|(_, what)| (RiskClass::Dangerous, what));
+        owned(protected::written(path, home).or_else(below))
     };
     written(state, span, &found, contains, "may overwrite");
 }
@@ -40,7 +44,25 @@ pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
 /// Assesses a path that is removed, moved or given other permissions, together with everything below it.
 pub(super) fn change_tree(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Write);
-    written(state, span, &found, protected::tree_written, "changes");
+    let is_moved = matches!(state.write_effect, WriteEffect::Move);
+    let verb = if is_moved { "moves" } else { state.write_effect.verb() };
+    written(state, span, &found, tree_written, verb);
+}
+
+/// Like [`protected::tree_written`], in words that say if the path is the protected place or contains it.
+fn tree_written(path: &str, home: Option<&str>) -> Option<(RiskClass, String)> {
+    let (class, what) = protected::tree_written(path, home)?;
+    let is_root = path.starts_with('/') && path.trim_matches(['/', '*']).is_empty();
+    let words = match protected::written(path, home) {
+        _ if is_root => "everything".to_owned(),
+        Some(_) => what.to_owned(),
+        None => format!("a directory with {what}"),
+    };
+    Some((class, words))
+}
+
+fn owned(found: Option<(RiskClass, &str)>) -> Option<(RiskClass, String)> {
+    found.map(|(class, what)| (class, what.to_owned()))
 }
 
 /// Assesses the target of a copy or move, which is a file, or a directory in which the source keeps its name.
@@ -265,18 +287,19 @@ pub(super) fn place_in(state: &State, folder: Option<&str>, text: &str) -> Strin
     }
 }
 
-type Rule = fn(&str, Option<&str>) -> Option<(RiskClass, &'static str)>;
+type Rule = fn(&str, Option<&str>) -> Option<(RiskClass, String)>;
 
 fn written(state: &mut State, span: Span, found: &Found, rule: Rule, verb: &str) {
     let place = found.paths.first().cloned().unwrap_or_default();
     if path::is_network(&place) {
         return state.note(span, RiskClass::Opaque, "opens a network connection");
     }
+    let effect = state.write_effect;
     let survey = std::rc::Rc::clone(&state.survey);
     let home = survey.context.home.as_deref();
     let mut protected = false;
     for path in found.paths.iter().filter(|_| !found.ordinary) {
-        if path::is_block_device(path) {
+        if path::is_block_device(path) && effect == WriteEffect::Write {
             protected = true;
             state.note(span, RiskClass::Dangerous, "writes to a block device");
         } else if let Some((class, what)) = rule(path, home) {
@@ -290,21 +313,22 @@ fn written(state: &mut State, span: Span, found: &Found, rule: Rule, verb: &str)
     }
     let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
     let unchecked = if found.open && !resolved {
-        Some("writes to a path that is computed at run time")
+        Some("a path that is computed at run time")
     } else if found.beyond {
-        Some("writes to too many files to check")
+        Some("too many files to check")
     } else if survey.resolution == Resolution::Failed && !resolved {
-        Some("writes to a path that could not be resolved")
+        Some("a path that could not be resolved")
     } else {
         None
     };
     let incomplete = survey.incomplete.as_deref().filter(|_| !found.beyond || found.open && !resolved);
     // A reason about the path says more than that a file is written.
-    if unchecked.is_none() || incomplete.is_some() || state.write_reason != WRITES_TO_FILE {
-        state.note(span, RiskClass::Changes, state.write_reason);
+    if unchecked.is_none() || incomplete.is_some() || !effect.is_told_by_verb() {
+        state.note(span, RiskClass::Changes, effect.reason());
     }
-    if let Some(why) = unchecked {
-        state.note(span, RiskClass::Opaque, incomplete.unwrap_or(why));
+    if let Some(what) = unchecked {
+        let why = format!("{} {what}", effect.verb_on_path());
+        state.note(span, RiskClass::Opaque, incomplete.unwrap_or(&why));
     }
 }
 

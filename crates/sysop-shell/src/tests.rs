@@ -1,12 +1,14 @@
 //! Tests of the analysis: data tables first, then grants, bounds and properties.
 
 mod bounds;
+mod containers;
 mod corpora;
 mod dialects;
 mod forms;
 mod grants;
 mod previews;
 mod properties;
+mod secrets;
 mod targets;
 
 use super::{CommandContext, Dialect, Survey, analyze};

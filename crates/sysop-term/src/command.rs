@@ -10,7 +10,7 @@ use sysop_core::similar_word::edit_distance;
 use sysop_core::skill::Skill;
 use sysop_core::text::neutralize_line;
 
-use crate::theme::ThemeName;
+use crate::theme::ThemeChoice;
 
 /// Names that can be completed in the session, each with a description.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +59,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/sessions", "[WORDS]", "Find a past session by its title or text, and resume it"),
     ("/fork", "[TURN]", "Start a new session from an earlier message"),
     ("/export", "[FILE]", "Write the session to a Markdown file"),
-    ("/theme", "[NAME]", "Change the theme of the TUI: dark, light, terminal, none"),
+    ("/theme", "[NAME]", "Change the theme of the TUI: dark, light, terminal, none, auto"),
     ("/routines", "", "List the routines from the config file"),
     ("/mcp", "", "Show the MCP servers and their tools"),
     ("/run", "NAME [KEY=VALUE…]", "Run a routine"),
@@ -120,7 +120,7 @@ pub enum InputLine {
     /// Export to this file, or to one named after the session.
     Export(Option<String>),
     /// Name of a theme; `None` to choose one.
-    Theme(Option<ThemeName>),
+    Theme(Option<ThemeChoice>),
     Trust,
     New,
     Resume(Option<String>),
@@ -257,7 +257,17 @@ fn shell(command: &str, usage: &str) -> InputLine {
     if command.is_empty() {
         return InputLine::Wrong(format!("usage: {usage}"));
     }
+    if is_change_of_directory(command) {
+        let each = "each command starts in the session's directory";
+        return InputLine::Wrong(format!("{each}; use /shell, or !{command} && COMMAND"));
+    }
     InputLine::Shell(command.to_owned())
+}
+
+/// Returns true for a command that does nothing but change the directory of its own shell.
+fn is_change_of_directory(command: &str) -> bool {
+    let is_cd = command == "cd" || command.starts_with("cd ");
+    is_cd && !command.contains([';', '&', '|', '<', '>', '(', '`', '\n', '#'])
 }
 
 fn approve(rest: &str) -> InputLine {
@@ -333,11 +343,11 @@ fn fork(rest: &str) -> InputLine {
 }
 
 fn theme(rest: &str) -> InputLine {
-    match (rest, ThemeName::of(rest)) {
+    match (rest, ThemeChoice::of(rest)) {
         ("", _) => InputLine::Theme(None),
         (_, Some(theme)) => InputLine::Theme(Some(theme)),
         (name, None) => {
-            InputLine::Wrong(format!("unknown theme `{name}`; use dark, light, terminal or none"))
+            InputLine::Wrong(format!("unknown theme `{name}`; use dark, light, terminal, none or auto"))
         }
     }
 }
@@ -422,7 +432,7 @@ pub fn completions(line: &str, known_names: &CompletionNames) -> Vec<(String, St
             from(known.to_vec(), begun)
         }
         ["/theme", begun] => {
-            let known = ThemeName::ALL.map(|theme| (theme.as_str().to_owned(), String::new()));
+            let known = ThemeChoice::ALL.map(|theme| (theme.as_str().to_owned(), String::new()));
             from(known.to_vec(), begun)
         }
         ["/permissions", begun] => {
@@ -456,6 +466,8 @@ mod tests {
             "/etc/passwd is what?",
             "two\\\nlines",
             "!ls -la | wc",
+            "!cd /tmp",
+            "!cd /tmp && ls",
             "! ",
             "/cmd df -h",
             "/cmd",
@@ -489,6 +501,7 @@ mod tests {
             "/fork 3",
             "/fork it",
             "/theme light",
+            "/theme auto",
             "/theme foo",
             "/sessions disk full",
             "/jobs",
@@ -512,6 +525,8 @@ mod tests {
             "/etc/passwd is what?" -> Prompt("/etc/passwd is what?")
             "two\\\nlines" -> Prompt("two\nlines")
             "!ls -la | wc" -> Shell("ls -la | wc")
+            "!cd /tmp" -> Wrong("each command starts in the session's directory; use /shell, or !cd /tmp && COMMAND")
+            "!cd /tmp && ls" -> Shell("cd /tmp && ls")
             "! " -> Wrong("usage: !COMMAND")
             "/cmd df -h" -> Shell("df -h")
             "/cmd" -> Wrong("usage: /cmd COMMAND")
@@ -544,8 +559,9 @@ mod tests {
             "/permissions revoke 0" -> Wrong("use /permissions, /permissions revoke N or /permissions revoke all")
             "/fork 3" -> Fork(Some(3))
             "/fork it" -> Wrong("usage: /fork [TURN], e.g. /fork 3")
-            "/theme light" -> Theme(Some(Light))
-            "/theme foo" -> Wrong("unknown theme `foo`; use dark, light, terminal or none")
+            "/theme light" -> Theme(Some(Named(Light)))
+            "/theme auto" -> Theme(Some(Auto))
+            "/theme foo" -> Wrong("unknown theme `foo`; use dark, light, terminal, none or auto")
             "/sessions disk full" -> Sessions(Some("disk full"))
             "/jobs" -> Jobs(List)
             "/jobs stop 2" -> Jobs(Stop(JobId(2)))

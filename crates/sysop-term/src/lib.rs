@@ -28,4 +28,4 @@ mod tests;
 pub mod theme;
 
 pub use cells::{Span, TextRow};
-pub use theme::{StyleRole, Theme, ThemeName};
+pub use theme::{StyleRole, Theme, ThemeChoice, ThemeName};

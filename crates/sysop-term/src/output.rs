@@ -1,7 +1,10 @@
 //! Outcome of a tool call: the newest lines of its output, its summary, and a summary per host.
 
+use std::borrow::Cow;
+
 use ratatui::style::Style;
 use sysop_core::outcome::{HostOutcome, Outcome, Reversibility, Status};
+use sysop_core::style::StyleRuns;
 use sysop_core::text::neutralize_line;
 use sysop_core::transcript::ToolOutput;
 use sysop_core::ui_text;
@@ -116,6 +119,49 @@ pub fn lines_told_by_hosts(text: &str, hosts: &[HostOutcome]) -> Vec<bool> {
         }
     }
     told
+}
+
+/// Returns the text of an output without the sections of hosts that were not reached, for a front end that shows the
+/// summaries of the hosts.
+pub fn without_missed_hosts<'a>(text: &'a str, hosts: &[HostOutcome]) -> Cow<'a, str> {
+    match styled_without_missed_hosts(text, &StyleRuns::default(), hosts) {
+        Some((shown, _)) => Cow::Owned(shown),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Returns the output as [`shown_text`] does, with its styles, and changed as by [`without_missed_hosts`].
+pub fn shown_beside_hosts(outcome: &Outcome) -> (Cow<'_, str>, Cow<'_, StyleRuns>) {
+    let text = shown_text(outcome);
+    match styled_without_missed_hosts(text, &outcome.styles, &outcome.hosts) {
+        Some((shown, styles)) => (Cow::Owned(shown), Cow::Owned(styles)),
+        None => (Cow::Borrowed(text), Cow::Borrowed(&outcome.styles)),
+    }
+}
+
+/// Returns the text and styles of an output without the sections of hosts that were not reached, and without newlines at
+/// the end. `None` if there is no such section.
+fn styled_without_missed_hosts(
+    text: &str,
+    before: &StyleRuns,
+    hosts: &[HostOutcome],
+) -> Option<(String, StyleRuns)> {
+    let told = lines_told_by_hosts(text, hosts);
+    if !told.contains(&true) {
+        return None;
+    }
+    let (mut shown, mut styles, mut line) = (String::new(), StyleRuns::default(), 0);
+    for (piece, look) in before.runs(text) {
+        for part in piece.split_inclusive('\n') {
+            if told.get(line) == Some(&false) {
+                styles.begin(shown.len(), look);
+                shown.push_str(part);
+            }
+            line += usize::from(part.ends_with('\n'));
+        }
+    }
+    shown.truncate(shown.trim_end_matches('\n').len());
+    Some((shown, styles))
 }
 
 /// Returns the output without the line that tells the model how to read a job. The summary names the job.

@@ -44,7 +44,8 @@ pub fn status_lines(
     lines.extend(model_status.map(|status| ("protocol", status.to_owned())));
     lines.push(("mode", format!("{}, profile {}", facts.mode.as_str(), facts.profile)));
     lines.push(("approval", facts.approval_status(None)));
-    lines.push(("sandbox", facts.fence_label().unwrap_or("off").to_owned()));
+    let unlabeled = if ui_text::is_server_machine(&facts.host) { "set by the server" } else { "off" };
+    lines.push(("sandbox", facts.fence_label().unwrap_or(unlabeled).to_owned()));
     lines.push(("context", context(transcript)));
     lines.push(("usage", cost.line()));
     lines.push(("state", state(transcript).to_owned()));

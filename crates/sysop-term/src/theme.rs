@@ -31,6 +31,37 @@ impl ThemeName {
     }
 }
 
+/// A user's choice of the theme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThemeChoice {
+    Named(ThemeName),
+    /// The theme that fits the background of the terminal.
+    Auto,
+}
+
+impl ThemeChoice {
+    /// All choices, in the order of the list.
+    pub const ALL: [Self; 5] = [
+        Self::Named(ThemeName::Dark),
+        Self::Named(ThemeName::Light),
+        Self::Named(ThemeName::Terminal),
+        Self::Named(ThemeName::None),
+        Self::Auto,
+    ];
+
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.as_str() == word)
+    }
+
+    /// Returns the name to type.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Named(name) => name.as_str(),
+            Self::Auto => "auto",
+        }
+    }
+}
+
 /// Meaning of a piece of text, which determines its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StyleRole {

@@ -18,9 +18,11 @@ mod overlay;
 mod pending_key;
 mod prompt_history;
 mod question_prompt;
+mod queued;
 mod review;
 mod rule_offer;
 mod search;
+mod server_link;
 mod sessions_list;
 mod start_screen;
 mod state;
@@ -177,6 +179,7 @@ pub struct App {
     withdrawing: Vec<String>,
     /// Own prompts that returned to the composer when their turn ended. The session may queue them again.
     returned: Vec<String>,
+    server_link: server_link::ServerLink,
     /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
     pending_list: Option<overlay::ListKind>,
@@ -191,6 +194,8 @@ pub struct App {
     /// True if the last key was answered with a message about the proposal under review.
     is_message_new: bool,
     leave_asked: Option<Duration>,
+    /// Call under review that leaving stopped.
+    stopped_call: Option<String>,
     /// Time until which a second Ctrl+D stops the running work and exits.
     quit_asked: Option<Duration>,
     pub history: crate::view::HistoryView,
@@ -199,6 +204,8 @@ pub struct App {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PendingAck {
     Turn,
+    /// The turn of a call of the user's own, without the model.
+    Call,
     Event,
 }
 
@@ -247,6 +254,7 @@ impl App {
             own_queued: Vec::new(),
             withdrawing: Vec::new(),
             returned: Vec::new(),
+            server_link: Default::default(),
             background_sessions: Vec::new(),
             pending_list: None,
             recalled_for: None,
@@ -256,6 +264,7 @@ impl App {
             question_interrupted: false,
             is_message_new: false,
             leave_asked: None,
+            stopped_call: None,
             quit_asked: None,
             history: crate::view::HistoryView::default(),
         }
@@ -295,6 +304,7 @@ impl App {
         self.own_queued.clear();
         self.withdrawing.clear();
         self.returned.clear();
+        self.server_link = Default::default();
         self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
         self.policy = OnceCell::new();
         self.replay_until = last;
@@ -440,7 +450,7 @@ impl App {
         if self.is_replaying() {
             return State::Input;
         }
-        if matches!(self.pending_ack, Some((PendingAck::Turn, _)))
+        if matches!(self.pending_ack, Some((PendingAck::Turn | PendingAck::Call, _)))
             && *self.transcript.phase() == SessionPhase::Idle
         {
             return State::Thinking;
@@ -553,10 +563,14 @@ impl App {
             Event::PromptQueued { text, .. } => {
                 self.queued.push(text.clone());
                 self.take_back(text);
+                if self.server_link.delivered(text) {
+                    self.own_queued.push(text.clone());
+                }
             }
             Event::PromptWithdrawn { text, .. } => self.prompt_withdrawn(text),
             Event::StepStarted { .. } => self.returned.clear(),
             Event::TurnStarted { prompt, .. } => {
+                self.server_link.delivered(prompt);
                 for queued in [&mut self.queued, &mut self.own_queued, &mut self.withdrawing] {
                     if let Some(at) = queued.iter().position(|text| text == prompt) {
                         queued.remove(at);
@@ -589,59 +603,13 @@ impl App {
 
     fn acknowledge(&mut self, event: &Event) {
         match (self.pending_ack, event) {
-            (Some((PendingAck::Turn, _)), Event::TurnStarted { .. } | Event::PromptQueued { .. })
+            (
+                Some((PendingAck::Turn | PendingAck::Call, _)),
+                Event::TurnStarted { .. } | Event::PromptQueued { .. },
+            )
             | (Some((PendingAck::Event, _)), _) => self.pending_ack = None,
-            (Some((PendingAck::Turn, _)) | None, _) => {}
+            (Some((PendingAck::Turn | PendingAck::Call, _)) | None, _) => {}
         }
-    }
-
-    /// Drops the newest queued prompt with this text. It returns to the composer if this front end takes it back.
-    fn prompt_withdrawn(&mut self, prompt: &str) {
-        let take = |queued: &mut Vec<String>| {
-            let at = queued.iter().rposition(|text| text == prompt)?;
-            Some(queued.remove(at))
-        };
-        take(&mut self.queued);
-        if let Some(mut text) = take(&mut self.withdrawing).and_then(|_| take(&mut self.own_queued)) {
-            let composer = self.composer_mut();
-            if !composer.is_empty() {
-                text = format!("{text}\n{}", composer.take());
-            }
-            composer.set(&text);
-        }
-    }
-
-    /// Drops the queued prompts. Prompts that were written in this front end return to the composer.
-    fn forget_queued(&mut self) {
-        self.queued.clear();
-        self.withdrawing.clear();
-        let mut texts = std::mem::take(&mut self.own_queued);
-        if self.is_replaying() || texts.is_empty() {
-            return;
-        }
-        self.returned.clone_from(&texts);
-        let composer = self.composer_mut();
-        if !composer.is_empty() {
-            texts.push(composer.take());
-        }
-        composer.set(&texts.join("\n"));
-    }
-
-    /// Removes a prompt from the composer that the session has queued again, as it does when a prompt or a call, of
-    /// whatever front end, ends a paused turn. A composer that the user has edited since stays as it is.
-    fn take_back(&mut self, prompt: &str) {
-        let Some(at) = self.returned.iter().position(|text| text == prompt) else { return };
-        let before = self.returned.join("\n");
-        let text = self.composer().text();
-        let Some(draft) = text.strip_prefix(&before).filter(|rest| rest.is_empty() || rest.starts_with('\n'))
-        else {
-            return self.returned.clear();
-        };
-        self.own_queued.push(self.returned.remove(at));
-        let draft = draft.strip_prefix('\n').filter(|draft| !draft.is_empty());
-        let rest: Vec<&str> = self.returned.iter().map(String::as_str).chain(draft).collect();
-        let rest = rest.join("\n");
-        self.composer_mut().set(&rest);
     }
 
     fn used_tools(&self) -> bool {
@@ -759,7 +727,9 @@ impl App {
         };
         let countdown = self.countdown_change(now);
         let letter = self.review.as_ref().and_then(|review| review.held()).map(|(_, due)| due);
-        [spins, flash, pending_ack, debounce, countdown, letter, self.leave_asked].into_iter().flatten().min()
+        let late = self.server_link.next_late(now);
+        let times = [spins, flash, pending_ack, debounce, countdown, letter, self.leave_asked, late];
+        times.into_iter().flatten().min()
     }
 
     /// Shows a flash message for [`FLASH`], or for as long as it takes to read, in place of the current one.
@@ -782,11 +752,17 @@ impl App {
     }
 
     fn send_expecting(&mut self, input: Input, what: PendingAck, now: Duration) -> Vec<Action> {
+        if self.refuses_offline(now) {
+            return Vec::new();
+        }
         self.expect(what, now);
         vec![Action::Send(input)]
     }
 
-    fn stop(&mut self) -> Vec<Action> {
+    fn stop(&mut self, now: Duration) -> Vec<Action> {
+        if self.refuses_offline(now) {
+            return Vec::new();
+        }
         self.transcript.stopping();
         (self.pending_ack, self.flash) = (None, None);
         self.review = None;

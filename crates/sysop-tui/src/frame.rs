@@ -14,6 +14,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, DataCursor, TextArea};
+use sysop_core::text::neutralize_line;
 use sysop_core::transcript::ItemId;
 use sysop_term::cells::{truncate, width, wrap};
 use sysop_term::diff::FileEdit;
@@ -39,6 +40,10 @@ const RULE_MARGINS: u16 = 4;
 const ANSWER_KEYS_COLUMNS: usize = 23;
 /// Maximum number of rows of a flash message.
 const MESSAGE_ROWS_MAX: usize = 3;
+/// Note behind a prompt that may have arrived, while the connection to the server is lost.
+const SENT_AGAIN: &str = " (sent again once the server is back, never twice)";
+/// Minimum number of columns for a prompt that was sent, besides a note behind it.
+const NOTED_COLUMNS_MIN: usize = 36;
 /// Minimum height of the history, in rows, at which its last row is left empty.
 const AIRY_ROWS_MIN: u16 = 10;
 /// Maximum width of the names in the completion list, in columns.
@@ -62,8 +67,11 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     let middle = middle_pane::MiddlePane::of(app, theme, area, now);
     let mut regions = regions(area, middle.rows(), box_rows(app, columns));
     let rows_max = MESSAGE_ROWS_MAX.min(usize::from(regions.history.height.saturating_sub(1)));
-    let message = message_rows(app, theme, area.width, rows_max, now);
-    let message_area = regions.take_rows_above_rule(message.len());
+    let mut above = waiting_rows(app, theme, area.width, rows_max, now);
+    let message = message_rows(app, theme, area.width, rows_max.saturating_sub(above.len()), now);
+    let is_flash_above = !message.is_empty();
+    above.extend(message);
+    let above_area = regions.take_rows_above_rule(above.len());
     let air = u16::from(regions.history.height >= AIRY_ROWS_MIN);
     let history = Rect { height: regions.history.height - air, ..regions.history };
     if app.shows_start_screen() {
@@ -81,8 +89,8 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     if let Some(area) = regions.middle {
         cursor = middle.draw(app, theme, area, frame);
     }
-    draw_message(&message, message_area, frame.buffer_mut());
-    let flash = app.flash().filter(|_| message_area.is_none());
+    draw_message(&above, above_area, frame.buffer_mut());
+    let flash = app.flash().filter(|_| !is_flash_above || above_area.is_none());
     rule(app, flash, theme, regions.rule, frame.buffer_mut(), now);
     cursor = draw_box(app, theme, regions.input, frame).or(cursor);
     status(app, theme, regions.status, frame.buffer_mut(), now);
@@ -217,6 +225,31 @@ fn tone_role(tone: Tone) -> StyleRole {
         Tone::Warn => StyleRole::Warn,
         Tone::Bad => StyleRole::Bad,
     }
+}
+
+/// Returns the rows of the prompts that the server has not confirmed, the oldest first.
+fn waiting_rows(app: &App, theme: Theme, columns: u16, rows_max: usize, now: Duration) -> Vec<TextRow> {
+    let (style, columns) = (theme.style(StyleRole::Warn), usize::from(columns));
+    let row = |what: &str, prompt: &str, note: &str| {
+        let note = if columns < width(note) + NOTED_COLUMNS_MIN { "" } else { note };
+        let text = format!("· {what}: {}", neutralize_line(prompt));
+        let mut row = truncate(&[Span::new(&text, style)], columns - width(note), style);
+        row.push(Span::new(note, style));
+        row
+    };
+    let note = if app.is_offline() { SENT_AGAIN } else { "" };
+    let sent = app.unconfirmed(now).map(|prompt| row("sent, not confirmed yet", prompt, note));
+    let waiting = app.undelivered().iter().map(|prompt| row("not delivered yet", prompt, ""));
+    let mut rows: Vec<TextRow> = sent.chain(waiting).collect();
+    let shown = if rows.len() > rows_max { rows_max.saturating_sub(1) } else { rows.len() };
+    if let more @ 1.. = rows.len() - shown {
+        let what = if more > app.undelivered().len() { "confirmed" } else { "delivered" };
+        let text = format!("· {more} more not {what} yet");
+        rows.truncate(shown);
+        rows.push(truncate(&[Span::new(&text, style)], columns, style));
+    }
+    rows.truncate(rows_max);
+    rows
 }
 
 /// Returns the rows of a flash message that does not fit in the line above the composer, at a proposal beside its keys;
@@ -356,6 +389,10 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             Some(_) => vec!["n older", "N newer", "y copy", "Esc end search"],
             None => card_keys(app),
         };
+    }
+    if app.is_offline() {
+        let takes_back = app.review().is_none() && app.composer().is_empty() && !app.undelivered().is_empty();
+        return if takes_back { vec!["↑ take back"] } else { Vec::new() };
     }
     if let Some(review) = app.review() {
         return review_keys(app, review);

@@ -30,7 +30,7 @@ pub use run::{TuiExit, run};
 use futures::future::BoxFuture;
 use sysop_core::model_table::ModelPrice;
 use sysop_driver::frontend::{AttachedSession, SessionService};
-use sysop_term::ThemeName;
+use sysop_term::{ThemeChoice, ThemeName};
 
 /// Name under which this front end answers approvals.
 pub const BY: &str = "tui";
@@ -47,7 +47,7 @@ pub struct TuiContext {
     pub notice: Option<String>,
     pub theme: ThemeName,
     /// Saves the theme for the next start. Returns a sentence that names the file or the error. May block.
-    pub keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
+    pub keep_theme: Arc<dyn Fn(ThemeChoice) -> String + Send + Sync>,
     /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, ModelPrice>,
     /// The user's editor and pager, as set in the environment.

@@ -21,13 +21,13 @@ use sysop_core::message::ModelRef;
 use sysop_core::skill::Skill;
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
-use sysop_core::transcript::{Item, ItemBody, Transcript};
+use sysop_core::transcript::{Item, Transcript};
 use sysop_driver::frontend::{
     AttachedSession, OfferedRule, SessionHandle, SessionSelector, SessionService, ToolServer,
 };
 use sysop_driver::port::{SearchHit, SessionSummary};
 use sysop_term::grid::Mouse;
-use sysop_term::theme::ThemeName;
+use sysop_term::theme::ThemeChoice;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
@@ -57,8 +57,10 @@ pub struct TuiExit {
     pub left: ExitReason,
     /// Session that the user can resume, or `None` if no prompt was sent in it.
     pub to_resume: Option<SessionId>,
-    /// Last answer of the model in that session. Untrusted text.
+    /// Complete answer with which the last turn of that session ended. Untrusted text.
     pub last_answer: Option<String>,
+    /// Call that awaited an answer of the user when the turn was stopped. Untrusted text.
+    pub stopped_call: Option<String>,
 }
 
 /// Data that was fetched in the background.
@@ -162,7 +164,7 @@ struct RunLoop {
     deferred_actions: Vec<Action>,
     result_sender: UnboundedSender<FetchResult>,
     history: Option<PathBuf>,
-    keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
+    keep_theme: Arc<dyn Fn(ThemeChoice) -> String + Send + Sync>,
     programs: ExternalPrograms,
     drafts: PathBuf,
     clipboard: ClipboardAccess,
@@ -238,6 +240,7 @@ impl RunLoop {
     }
 
     fn draw(&mut self) -> io::Result<()> {
+        self.follow_connection();
         let now = self.now();
         if self.screen.is_ready() && std::mem::take(&mut self.unseen) && self.pane.is_none() {
             self.app.note_displayed(now);
@@ -576,11 +579,14 @@ impl RunLoop {
             {
                 self.deferred_actions.push(act);
             }
+            Action::TakeBack(prompts) => self.take_back(prompts),
             Action::Send(input) => match &self.session {
                 Some(session) => {
+                    let prompt =
+                        if let Input::Prompt { text, .. } = &input { Some(text.clone()) } else { None };
                     let input = with_images(self.service.as_deref(), session.id(), input).await;
                     if let Err(why) = input.and_then(|input| session.send(input)) {
-                        self.app.failed(why, now);
+                        self.app.not_sent(prompt, why, now);
                     }
                 }
                 None => self.deferred_actions.push(Action::Send(input)),
@@ -742,14 +748,6 @@ impl RunLoop {
         Ok(())
     }
 
-    fn keep_theme(&self, theme: ThemeName) {
-        let (keep, result_sender) = (Arc::clone(&self.keep_theme), self.result_sender.clone());
-        tokio::task::spawn_blocking(move || {
-            // Fails if the user has already exited.
-            let _ = result_sender.send(FetchResult::ThemeSaved(keep(theme)));
-        });
-    }
-
     fn read_prompt_history(&self) {
         let (Some(path), result_sender) = (self.history.clone(), self.result_sender.clone()) else { return };
         tokio::task::spawn_blocking(move || {
@@ -762,11 +760,12 @@ impl RunLoop {
 
     fn into_exit(self, left: ExitReason) -> TuiExit {
         let used = self.app.transcript().turn().0 > 0;
-        let answer = |item: &Item| {
-            if let ItemBody::Answer(text) = &item.body { Some(text.text.clone()) } else { None }
-        };
-        let last_answer = self.app.transcript().items().rev().find_map(answer).filter(|_| used);
-        TuiExit { left, to_resume: self.app.session().filter(|_| used).cloned(), last_answer }
+        TuiExit {
+            left,
+            to_resume: self.app.session().filter(|_| used).cloned(),
+            last_answer: self.app.last_answer().map(str::to_owned),
+            stopped_call: self.app.stopped_call().map(str::to_owned),
+        }
     }
 }
 

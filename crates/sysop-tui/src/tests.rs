@@ -7,6 +7,7 @@ mod everyday;
 mod keys;
 mod leaving;
 mod messages;
+mod offline;
 mod outcomes;
 mod own_calls;
 mod properties;

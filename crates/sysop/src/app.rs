@@ -22,6 +22,7 @@ use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolSpec;
+use sysop_core::tool_time_limit;
 use sysop_driver::frontend::{AttachedSession, PreviousSession, SessionHandle};
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
 use sysop_driver::prompter::{PromptReply, Terminal};
@@ -76,6 +77,9 @@ use crate::tool_calling_file::ToolCallingFile;
 
 /// File name of the session log, in the data directory.
 pub(crate) const DATABASE: &str = "sysop.db";
+
+/// Maximum time to wait until the settings of a resumed session are in its log.
+const RESUME_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) fn database(data: &Path) -> PathBuf {
     data.join(DATABASE)
@@ -327,6 +331,9 @@ impl Services {
         if settings.background_on_timeout && !is_small {
             catalog::background_on_timeout(&mut tools);
         }
+        if let Some(limit) = settings.limits.tool_timeout {
+            tool_time_limit::set_time_limit(&mut tools, limit.as_secs());
+        }
         // Models in the table call tools natively.
         let lists = place.host == HostChoice::Local
             && !system_prompt::shows_home(&place.root, &settings.folders.home)
@@ -440,6 +447,8 @@ impl Services {
         for change in changes.into_iter().chain(self.budget()) {
             handle.send(Input::Configure { change }).map_err(failure)?;
         }
+        // A front end first shows the settings in effect. It can do without them if the store is slow.
+        let _ = tokio::time::timeout(RESUME_WAIT, handle.settle()).await;
         Ok(opened(handle, last, spec))
     }
 

@@ -203,6 +203,7 @@ fn failure(error: ClientError) -> CommandError {
         ClientError::Refused(_)
         | ClientError::Unknown(_)
         | ClientError::Invalid(_)
+        | ClientError::Busy(_)
         | ClientError::Unreachable(_)
         | ClientError::Failed(_)
         | ClientError::Ledger(_) => CommandError::failed(message),

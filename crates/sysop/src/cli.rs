@@ -137,8 +137,8 @@ pub(crate) enum Command {
                             --json \"run the tests\"\n  journalctl -u nginx | sysop exec \"why does it restart?\"\n  sysop exec --schema \
                             disks.schema.json \"which disks are nearly full?\"\n\nData on standard input is attached to \
                             the task, up to 1 MiB. Approval prompts appear \
-                            on the terminal. Without a terminal, the task stops with exit code 3 before the first command \
-                            that needs approval."
+                            on the terminal, even if standard input is not one. Without a terminal, the task stops with exit code 3 before the \
+                            first command that needs approval."
     )]
     Exec(ExecArguments),
     /// Run a routine from the config file
@@ -700,7 +700,7 @@ pub(crate) struct PolicyCheckArguments {
     /// Command line: one quoted argument, or a program and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<String>,
-    /// Approval mode, as for --approve; a stricter one of the host applies [default: from the config]
+    /// Approval mode, as after /approve [default: the mode in which a session starts on the host]
     #[arg(long, value_name = "MODE", value_parser = approval_mode())]
     pub(crate) mode: Option<ApprovalMode>,
     /// Shell syntax [default: bash]

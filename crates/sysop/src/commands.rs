@@ -192,7 +192,7 @@ impl HeadlessRun {
 async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Result<Exit> {
     let HeadlessRun { task, image_files, schema, json, bounds, answer, title } = run;
     let color = settings.color == ColorMode::On;
-    let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let asks = sysop_repl::has_keyboard() && io::stderr().is_terminal();
     let draws = !json && schema.is_none() && io::stdout().is_terminal();
     let call_output = match settings.verbosity {
         Verbosity::Quiet | Verbosity::Normal => CallOutput::Hidden,

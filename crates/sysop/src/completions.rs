@@ -198,9 +198,12 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('-') && name.chars().all(plain)
 }
 
+/// Returns a candidate with a description, unless that is empty or only repeats the name.
 fn candidate(name: impl Into<OsString>, help: &str) -> CompletionCandidate {
+    let name = name.into();
     let help: String = neutralize_line(help).chars().take(TITLE_CHARS_MAX).collect();
-    CompletionCandidate::new(name).help((!help.trim().is_empty()).then(|| help.into()))
+    let says_more = !help.trim().is_empty() && name != help.as_str();
+    CompletionCandidate::new(name).help(says_more.then(|| help.into()))
 }
 
 fn host_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
@@ -355,6 +358,18 @@ mod tests {
         assert_eq!(complete("web1,w"), ["web1,web2"]);
         assert_eq!(complete("web1,web2,"), ["web1,web2,@web"]);
         assert_eq!(complete("x"), [""; 0]);
+    }
+
+    #[test]
+    fn a_description_that_repeats_the_name_is_left_out() {
+        assert!(candidate("web1", "web1").get_help().is_none());
+        assert!(candidate("web1", "10.0.0.1").get_help().is_some());
+        let line = ["sysop", "policy", "check", "--dialect", ""].map(Into::into).to_vec();
+        let last = line.len() - 1;
+        let mut command = command(&TypedFlags::default());
+        let dialects = clap_complete::engine::complete(&mut command, line, last, None).unwrap();
+        let described = dialects.into_iter().filter(|dialect| dialect.get_help().is_some());
+        assert_eq!(names(described.collect()), ["sh", "csh"]);
     }
 
     #[test]

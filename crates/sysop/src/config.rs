@@ -1,7 +1,8 @@
 //! Layered config: built-in defaults, choices made in a front end, the user's file, the workspace's file, the
 //! environment, and flags.
 //!
-//! Later layers win key by key, and each value records its origin. This module does not interpret values; `settings` does.
+//! Later layers win key by key, and each value records its origin. This module does not interpret values; `settings`
+//! does.
 //! An untrusted workspace can only make settings stricter.
 
 mod edit;
@@ -29,7 +30,9 @@ use file::Flavor;
 use serde::de::DeserializeOwned;
 use sysop_core::policy::{Rule, RuleAction};
 
-pub(crate) use edit::{apply_changes, check_text, new_problem, parse_key, remove_key, save_config};
+pub(crate) use edit::{
+    ConfigChangeError, apply_changes, check_text, new_problem, parse_key, remove_key, save_config,
+};
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use file::read as read_text;
 #[cfg(test)]
@@ -59,7 +62,7 @@ pub(crate) use table_error::table_error;
 pub(crate) use trust::{
     InstructionSet, TrustDecision, UntrustedWorkspace, revoke_trust, save_trust, trust_file,
 };
-pub(crate) use ui_state::{keep_theme, ui_state_file};
+pub(crate) use ui_state::{forget_theme, keep_theme, ui_state_file};
 pub(crate) use value::{ConfigValue, is_http_url, without_credentials};
 
 pub(crate) const WORKSPACE_FILE: &str = ".sysop.toml";
@@ -338,6 +341,8 @@ pub(crate) struct Config {
     pub(crate) own_file: PathBuf,
     /// The workspace's file, if parts of it are ignored because the user does not trust it.
     pub(crate) untrusted: Option<UntrustedWorkspace>,
+    /// Addresses of the providers' servers in files, by the provider's table. Variables may override them.
+    pub(crate) file_servers: BTreeMap<KeyPath, String>,
 }
 
 impl Config {
@@ -352,10 +357,46 @@ impl Config {
         config.load_own(&sources)?;
         config.load_rules()?;
         config.load_workspace(&sources)?;
-        config.merge(environment::layer(sources.environment));
+        let mut environment = environment::layer(sources.environment);
+        config.withhold_usual_keys(&mut environment);
+        config.file_servers = config.servers_of_files();
+        config.merge(environment);
         config.merge(sources.flags);
         config.notify = Notify::of(&config);
         Ok(config)
+    }
+
+    /// Removes the usual key variable of each provider whose server and key are both in a file: that variable holds the
+    /// key of another server.
+    fn withhold_usual_keys(&self, environment: &mut ConfigLayer) {
+        let addresses: Vec<KeyPath> = environment.entries.iter().map(|(path, _)| path.clone()).collect();
+        environment.entries.retain(|(path, entry)| {
+            let [outer, provider, key] = path.names() else { return true };
+            let base_url = KeyPath::new([outer, provider, "base_url"]);
+            let is_usual =
+                environment::is_borrowed(entry.origin()) && outer == "providers" && key == "api_key";
+            let is_of_file = self.entries.contains_key(path) && self.entries.contains_key(&base_url);
+            !is_usual || !is_of_file || addresses.contains(&base_url)
+        });
+    }
+
+    /// Returns the address of each provider's server that a file sets, by the provider's table.
+    fn servers_of_files(&self) -> BTreeMap<KeyPath, String> {
+        let addresses = self.entries.iter().filter(|(path, _)| keys::is_provider_address(path));
+        let of_file = addresses.filter_map(|(path, entry)| match (entry.origin(), &entry.value) {
+            (ConfigOrigin::File { .. }, ConfigValue::Text(address)) => Some((path, address)),
+            _ => None,
+        });
+        of_file.map(|(path, address)| (KeyPath::new(&path.names()[..2]), address.clone())).collect()
+    }
+
+    /// Returns true if a file names one server for the provider with this table, and a variable another.
+    pub(crate) fn is_server_replaced(&self, table: &KeyPath) -> bool {
+        let entry = self.entries.get(&table.child("base_url"));
+        match (self.file_servers.get(table), entry.map(|entry| &entry.value)) {
+            (Some(of_file), Some(ConfigValue::Text(address))) => !is_same_server(of_file, address),
+            _ => false,
+        }
     }
 
     pub(crate) fn has_hook(&self, point: HookPoint) -> bool {
@@ -623,14 +664,30 @@ fn built_in_patterns() -> Vec<String> {
     config.get("dangerous_patterns").unwrap_or_default()
 }
 
-/// Returns the value to use instead of the invalid `text`, for a key that would be dangerous to ignore: without its
-/// approval mode, more commands would run, and without a provider's address, prompts would go to another server. The
-/// address is kept, or is empty if it is no text, and `Settings` reports it. Returns `None` for any other key.
-fn fallback_value(path: &KeyPath, text: Option<&str>) -> Option<ConfigValue> {
-    if keys::is_approve(path) {
-        return Some(ConfigValue::Text("each".to_owned()));
+/// Returns true if two URLs have the same scheme, host and port.
+pub(crate) fn is_same_server(one: &str, other: &str) -> bool {
+    let origin = |text: &str| url::Url::parse(text).ok().map(|url| url.origin());
+    one == other || origin(one).is_some_and(|one| one.is_tuple() && Some(one) == origin(other))
+}
+
+/// Returns the value to use instead of the invalid `text`, for a key that would be dangerous to ignore. An approval mode
+/// or a sandbox counts as the strictest one, so that no more commands run. The address of a provider is kept, or is
+/// empty if it is no text, so that prompts go to no other server; `Settings` reports it. A `number` above the highest
+/// valid one counts as that, for a key with a cap. Returns `None` for any other key.
+fn fallback_value(path: &KeyPath, text: Option<&str>, number: Option<i64>) -> Option<ConfigValue> {
+    if let Some(cap) = keys::cap(path) {
+        return number.filter(|number| *number > cap).map(|_| ConfigValue::Integer(cap));
+    }
+    if let Some(strict) = keys::strict_value(path) {
+        return Some(ConfigValue::Text(strict.to_owned()));
     }
     keys::is_provider_address(path).then(|| ConfigValue::Text(text.unwrap_or_default().to_owned()))
+}
+
+/// Returns the warning about an invalid value of a key, for which `value` counts. Returns `None` for the address of a
+/// provider, which `Settings` reports.
+fn fallback_warning(path: &KeyPath, value: &ConfigValue) -> Option<String> {
+    (!keys::is_provider_address(path)).then(|| format!("falling back to {value} because `{path}` is invalid"))
 }
 
 #[cfg(test)]

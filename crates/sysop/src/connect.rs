@@ -7,8 +7,9 @@ use anyhow::Result;
 use parking_lot::Mutex;
 use secrecy::SecretString;
 use sysop_client::client_tools::{LocalTools, LocalToolsSettings};
-use sysop_client::{ClientError, NewSessionOptions, RemoteSessionService, ServerAddress};
+use sysop_client::{ClientError, NewSessionOptions, RemoteSessionService, ServerAddress, UndeliveredPrompt};
 use sysop_core::catalog::Profile;
+use sysop_core::text::neutralize_line;
 use sysop_driver::frontend::{AttachedSession, SessionSelector, SessionService};
 use sysop_repl::chat::{self, ExitBehavior, ReplContext};
 use sysop_tui::TuiContext;
@@ -60,7 +61,8 @@ pub(crate) async fn connect(
         resume_command,
         leaving: ExitBehavior::StopTurn,
     };
-    converse(&settings, service, which, face).await
+    let opened = service.open_session(which).await.map_err(failure)?;
+    converse(&settings, service, opened, face).await
 }
 
 /// Opens a front end for a session on a server.
@@ -87,14 +89,14 @@ pub(crate) async fn attach(
     let connecting = RemoteSessionService::connect(server, options, None, settings.folders.home.clone());
     if is_chat {
         let service = Arc::new(connecting.await.map_err(failure)?);
-        let which = select_session(&service, asked_for).await.map_err(failure)?;
+        let opened = open_session(&service, asked_for).await.map_err(failure)?;
         let face = ConversationOptions {
             task: None,
             plain: arguments.plain,
             resume_command,
             leaving: ExitBehavior::KeepRunning,
         };
-        return converse(&settings, service, which, face).await;
+        return converse(&settings, service, opened, face).await;
     }
     let opened: Arc<Mutex<Option<Arc<RemoteSessionService>>>> = Arc::default();
     let kept = Arc::clone(&opened);
@@ -102,8 +104,7 @@ pub(crate) async fn attach(
         let from_client = |error| tui::from_anyhow(failure(error).into());
         let service = Arc::new(connecting.await.map_err(from_client)?);
         *kept.lock() = Some(Arc::clone(&service));
-        let which = select_session(&service, asked_for).await.map_err(from_client)?;
-        let session = service.open_session(which).await.map_err(from_client)?;
+        let session = open_session(&service, asked_for).await.map_err(from_client)?;
         Ok((service as Arc<dyn SessionService>, session))
     });
     let context = tui::context(&settings, None);
@@ -112,23 +113,32 @@ pub(crate) async fn attach(
     let ended = sysop_tui::run(TuiContext { open, leaving, ..context }).await;
     let service = opened.lock().take();
     if let Some(service) = service {
-        service.close().await;
+        close(&service).await;
     }
     tui::leave(ended, &resume_command)
 }
 
-/// Returns the requested session, or without a request, the latest session or a new one.
-async fn select_session(
+/// Opens the requested session, or without a request, the latest one that can be opened or a new one.
+async fn open_session(
     service: &RemoteSessionService,
     asked_for: Option<String>,
-) -> Result<SessionSelector, ClientError> {
-    if let Some(id) = asked_for {
-        return Ok(SessionSelector::Existing(id));
+) -> Result<AttachedSession, ClientError> {
+    match asked_for {
+        Some(id) => service.open_session(SessionSelector::Existing(id)).await,
+        None => service.open_latest().await,
     }
-    Ok(service
-        .latest()
-        .await?
-        .map_or(SessionSelector::New, |id| SessionSelector::Existing(id.as_str().to_owned())))
+}
+
+/// Closes the connections, and lists the prompts that the server did not confirm.
+async fn close(service: &RemoteSessionService) {
+    for prompt in service.close().await {
+        crate::tell(&undelivered_line(&prompt));
+    }
+}
+
+fn undelivered_line(prompt: &UndeliveredPrompt) -> String {
+    let what = if prompt.may_have_arrived { "may not have arrived" } else { "not sent" };
+    format!("{what}: {}", neutralize_line(&prompt.text))
 }
 
 fn server(settings: &Settings, url: &str) -> Result<ServerAddress, CommandError> {
@@ -175,7 +185,11 @@ fn local_tools(
         policy: settings.policy_options(&HostChoice::Local),
         ledgers: settings.folders.data.join(LEDGERS),
     });
-    Ok(local_tools.map_err(failure)?)
+    let local_tools = local_tools.map_err(failure)?;
+    Ok(match settings.limits.tool_timeout {
+        Some(limit) => local_tools.with_time_limit(limit.as_secs()),
+        None => local_tools,
+    })
 }
 
 /// Settings of the line REPL for `sysop connect` and `sysop attach`.
@@ -189,10 +203,9 @@ struct ConversationOptions {
 async fn converse(
     settings: &Settings,
     service: Arc<RemoteSessionService>,
-    which: SessionSelector,
+    opened: AttachedSession,
     face: ConversationOptions,
 ) -> Result<Exit> {
-    let opened: AttachedSession = service.open_session(which).await.map_err(failure)?;
     let form = chat_form(settings, face.plain);
     let root = settings.root.clone();
     let context = ReplContext {
@@ -211,7 +224,7 @@ async fn converse(
         leaving: face.leaving,
     };
     let exit = chat::run(context).await;
-    service.close().await;
+    close(&service).await;
     exit
 }
 
@@ -223,8 +236,23 @@ fn failure(error: ClientError) -> CommandError {
         | ClientError::Refused(_)
         | ClientError::Unknown(_)
         | ClientError::Invalid(_) => CommandError::usage(message),
-        ClientError::Unreachable(_) | ClientError::Failed(_) | ClientError::Ledger(_) => {
-            CommandError::failed(message)
-        }
+        ClientError::Busy(_)
+        | ClientError::Unreachable(_)
+        | ClientError::Failed(_)
+        | ClientError::Ledger(_) => CommandError::failed(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_that_may_have_arrived_is_not_called_unsent() {
+        let line = |may_have_arrived| {
+            undelivered_line(&UndeliveredPrompt { text: "restart\nit".to_owned(), may_have_arrived })
+        };
+        assert_eq!(line(false), format!("not sent: {}", neutralize_line("restart\nit")));
+        assert_eq!(line(true), format!("may not have arrived: {}", neutralize_line("restart\nit")));
     }
 }

@@ -71,6 +71,8 @@ struct DoctorReport {
     config_notes: usize,
     /// True if the server cannot run the selected model.
     lacks_model: bool,
+    /// True if nothing says the name of the model, which the server may need.
+    lacks_name: bool,
 }
 
 impl DoctorReport {
@@ -94,9 +96,9 @@ impl DoctorReport {
         self.line(CheckStatus::Good, what, text, None);
     }
 
-    /// Adds a good line about the selected model at an offset, unless its server lacks it.
+    /// Adds a good line about the selected model at an offset, unless its server lacks it or nothing says its name.
     fn add_model(&mut self, at: usize, text: &str) {
-        if !self.lacks_model {
+        if !self.lacks_model && !self.lacks_name {
             let rest = self.text.split_off(at);
             self.good("model", text);
             self.text.push_str(&rest);
@@ -148,11 +150,16 @@ pub(crate) fn unusable(failure: &CommandError) -> (String, Exit) {
 }
 
 fn finish(report: DoctorReport) -> (String, Exit) {
+    let notes = match report.config_notes {
+        0 => String::new(),
+        notes => format!(" {} about the config above.", counted(notes as u64, "note")),
+    };
     let (summary, exit) = match report.bad {
-        0 if report.config_notes > 0 => {
-            let notes = counted(report.config_notes as u64, "note");
-            (format!("Tasks can run. {notes} about the config above."), Exit::Done)
+        0 if report.lacks_name => {
+            let text = "Tasks can run if the server needs no model name. See the note about the model above.";
+            (format!("{text}{notes}"), Exit::Done)
         }
+        0 if report.config_notes > 0 => (format!("Tasks can run.{notes}"), Exit::Done),
         0 => ("No problems found.".to_owned(), Exit::Done),
         1 => ("1 problem found. Fix it and run `sysop doctor` again.".to_owned(), Exit::Failed),
         many => (format!("{many} problems found. Fix them and run `sysop doctor` again."), Exit::Failed),
@@ -261,7 +268,8 @@ pub(crate) fn missing(
     }
 }
 
-/// Returns true for an Ollama that nobody configured. It is asked because it may run, so it is no problem if it does not.
+/// Returns true for an Ollama that nobody configured. It is asked because it may run, so it is no problem if it does
+/// not.
 pub(crate) fn may_run_unconfigured(provider: &str, settings: &ProviderSettings) -> bool {
     provider == OLLAMA.name && settings.base_url.is_none()
 }
@@ -374,10 +382,14 @@ fn missing_model(model: &ModelRef, models: &[String], report: &mut DoctorReport)
 /// Reports that the user named no model. A server with a single model usually accepts any name, so a task can run.
 fn unnamed_model(model: &ModelRef, models: &[String], report: &mut DoctorReport) {
     let text = "no model name: vLLM, and servers with several models, need one";
-    let hint = match models.first() {
-        Some(first) => format!("sysop config set model {}/{first}", model.provider),
-        None => "set LLM_DEFAULT_MODEL".to_owned(),
+    let hint = match models {
+        [] => "set LLM_DEFAULT_MODEL, or run `sysop init`".to_owned(),
+        [only] => format!("sysop config set model {}/{only}", model.provider),
+        [first, ..] => {
+            format!("sysop config set model {}/{first}, or another of `sysop models`", model.provider)
+        }
     };
+    report.lacks_name = true;
     report.line(CheckStatus::Note, "model", text, Some(&hint));
 }
 

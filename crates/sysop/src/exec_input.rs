@@ -61,6 +61,10 @@ fn attach_standard_input(
             Ok(task)
         }
         StandardInput::Data { bytes, end } => {
+            let note = exec::truncation_note(bytes.len(), end);
+            if let Some(note) = note.filter(|_| settings.verbosity != Verbosity::Quiet) {
+                crate::tell(&format!("note: {note}"));
+            }
             let secrets = KnownSecrets::new(settings.secrets());
             Ok(exec::attach(&task, &bytes, end, &secrets))
         }

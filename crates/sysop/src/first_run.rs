@@ -26,7 +26,30 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags, ollama: &OllamaS
     if select_model(&settings, ollama).is_ok() {
         return Ok(settings);
     }
-    let models = LocalModels::new(&settings);
+    let model = loop {
+        match choose_model(&settings, ollama)? {
+            FirstChoice::Model(model) => break Some(model),
+            FirstChoice::Configured => break None,
+            // The menu comes again: declining a download does not mean leaving.
+            FirstChoice::DownloadDeclined => {}
+        }
+    };
+    let flags = GlobalFlags { model: model.or_else(|| flags.model.clone()), ..flags.clone() };
+    Ok(crate::load_quietly(&flags)?)
+}
+
+/// Outcome of the choice of a model.
+enum FirstChoice {
+    Model(ModelRef),
+    /// The model is in the config now.
+    Configured,
+    /// The person chose a download, and then declined it.
+    DownloadDeclined,
+}
+
+/// Asks for a model and prepares it.
+fn choose_model(settings: &Settings, ollama: &OllamaServer) -> Result<FirstChoice> {
+    let models = LocalModels::new(settings);
     let recommended = models.catalog.recommended(&Machine::examine());
     let (name, offer) = (recommended.name.clone(), download_offer(recommended));
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
@@ -41,19 +64,20 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags, ollama: &OllamaS
         true => CommandError::failed("no model chosen; run `sysop init` to set one up").into(),
         false => error,
     })?;
-    let model = match answer.as_str() {
+    Ok(match answer.as_str() {
         "1" => {
             drop((input, output));
-            crate::wait_for(download_model(&settings, Some(&name), GetConsent::Ask))?;
-            Some(ModelRef::new(LOCAL.name, name))
+            match crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask)) {
+                Err(error) if error.is::<Cancellation>() => return Ok(FirstChoice::DownloadDeclined),
+                downloaded => downloaded?,
+            };
+            FirstChoice::Model(ModelRef::new(LOCAL.name, name))
         }
         "2" => {
-            let setup = choose_key(&mut prompter, &settings)?;
-            crate::init::propose(&mut prompter, &settings, &setup)?;
-            None
+            let setup = choose_key(&mut prompter, settings)?;
+            crate::init::propose(&mut prompter, settings, &setup)?;
+            FirstChoice::Configured
         }
-        _ => Some(ModelRef::new(DEMO, DEMO)),
-    };
-    let flags = GlobalFlags { model: model.or_else(|| flags.model.clone()), ..flags.clone() };
-    Ok(crate::load_quietly(&flags)?)
+        _ => FirstChoice::Model(ModelRef::new(DEMO, DEMO)),
+    })
 }

@@ -157,7 +157,10 @@ pub(crate) enum Verbosity {
 pub(crate) fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
     values: [(T, &'static str, &'static str); N],
 ) -> impl TypedValueParser<Value = T> {
-    let names = values.each_ref().map(|(_, name, help)| PossibleValue::new(*name).help(*help));
+    let names = values.each_ref().map(|(_, name, help)| {
+        let value = PossibleValue::new(*name);
+        if help == name { value } else { value.help(*help) }
+    });
     PossibleValuesParser::new(names).map(move |given| {
         let value = values.iter().find(|(_, name, _)| *name == given);
         value.expect("the parser accepts only these names").0.clone()

@@ -19,8 +19,8 @@ use sysop_core::text::neutralize;
 use sysop_core::ui_text::counted;
 
 use crate::config::{
-    ConfigOrigin, KeyPath, apply_changes, check_text, create_private_folder, display_path, parse_key,
-    read_text, replace_private_file, save_config, without_credentials,
+    ConfigChangeError, ConfigOrigin, KeyPath, apply_changes, check_text, create_private_folder, display_path,
+    parse_key, read_text, remove_key, replace_private_file, save_config, without_credentials,
 };
 use crate::exit::{Cancellation, CommandError};
 use crate::fit_lines::fit_lines;
@@ -51,6 +51,8 @@ pub(crate) type Changes = Vec<(KeyPath, String)>;
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) changes: Changes,
+    /// Keys to remove from the config, where it has them.
+    removed: Vec<KeyPath>,
     /// Key to store, and the file for it.
     pub(crate) key: Option<(PathBuf, SecretString)>,
 }
@@ -255,7 +257,14 @@ pub(crate) fn run(flags: GlobalFlags) -> Result<()> {
     let written = propose(&mut prompter, settings, &setup)?;
     drop((input, output));
     if let Some(name) = download {
-        crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask))?;
+        match crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask)) {
+            Err(error) if error.is::<Cancellation>() => {
+                tell(&format!("Not downloaded. Run `sysop model get {name}` before you use the model."))?;
+            }
+            downloaded => {
+                downloaded?;
+            }
+        }
     }
     if has_new_key(&setup.changes) || (written == ConfigWrite::Changed && concerns_model(&setup.changes)) {
         crate::wait_for(tell_answer(crate::load_quietly(&flags)?))?;
@@ -490,8 +499,8 @@ pub(crate) enum ConfigWrite {
     Unchanged,
 }
 
-/// Shows the changes, and writes the config and a new key if the user agrees. Fails if a change is invalid, the user
-/// declines, or a file cannot be written.
+/// Shows the changes, and writes the config and a new key if the user agrees. Fails if a change is invalid or a file
+/// cannot be written, and with a [`Cancellation`] if the user declines.
 pub(crate) fn propose(
     prompter: &mut Prompter<'_>,
     settings: &Settings,
@@ -504,7 +513,15 @@ pub(crate) fn propose(
         return Ok(ConfigWrite::Unchanged);
     }
     let before = read_text(path).map_err(|error| CommandError::usage(error.to_string()))?.unwrap_or_default();
-    let after = apply_changes(&before, changes).map_err(|error| CommandError::usage(error.to_string()))?;
+    let usage = |error: ConfigChangeError| CommandError::usage(error.to_string());
+    let mut after = apply_changes(&before, changes).map_err(usage)?;
+    let mut removed = Vec::new();
+    for key in &setup.removed {
+        if let Some(without) = remove_key(&after, key).map_err(usage)? {
+            after = without;
+            removed.push(key.to_string());
+        }
+    }
     check_text(path, &after).map_err(|error| CommandError::usage(error.to_string()))?;
     if before == after {
         store_key(setup)?;
@@ -512,12 +529,18 @@ pub(crate) fn propose(
         return Ok(ConfigWrite::Unchanged);
     }
     let old: Vec<&str> = before.lines().collect();
-    prompter.say(&format!("{} will get:", display_path(path)))?;
-    for line in after.lines().filter(|line| !line.is_empty() && !old.contains(line)) {
-        prompter.say(&format!("  {line}"))?;
+    let added: Vec<&str> = after.lines().filter(|line| !line.is_empty() && !old.contains(line)).collect();
+    let file = display_path(path);
+    if !added.is_empty() {
+        prompter.say(&format!("{file} will get:\n  {}", added.join("\n  ")))?;
+    }
+    match (added.is_empty(), removed.is_empty()) {
+        (_, true) => {}
+        (false, false) => prompter.say(&format!("and lose: {}", removed.join(", ")))?,
+        (true, false) => prompter.say(&format!("{file} will lose: {}", removed.join(", ")))?,
     }
     if prompter.choice_or_word("Write it? [y/n", &["y", "n"], &["yes", "no"], "y")? == "n" {
-        return Err(CommandError::failed("the config was not changed").into());
+        return Err(Cancellation.into());
     }
     store_key(setup)?;
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;

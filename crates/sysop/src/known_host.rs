@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures::stream::{self, StreamExt as _};
 use sysop_host::{SshConnection, SshSettings};
 
 use crate::app::SOCKETS;
@@ -43,17 +43,54 @@ pub(crate) async fn check_host(settings: &Settings, host: &HostChoice) -> Result
         }
         HostChoice::Ssh(target) => check_name(settings, target).await,
         HostChoice::Fleet(targets) => {
-            let names = known_names(settings);
-            let is_known = |target: &&SshTarget| {
-                let host = target.destination.rsplit_once('@').map_or(&*target.destination, |(_, host)| host);
-                sysop_host::is_container(&target.destination)
-                    || [host, target.name.as_str()].iter().any(|name| names.iter().any(|known| known == name))
-            };
-            let unknown = targets.iter().filter(|target| !is_known(target));
-            let checks: Vec<_> = unknown.map(|target| check_name(settings, target)).collect();
-            stream::iter(checks).buffered(LOOKUPS_MAX).try_collect().await
+            let unknown = without_entry(settings, targets);
+            let checks: Vec<_> = unknown.into_iter().map(|target| check_name(settings, target)).collect();
+            let checked: Vec<_> = stream::iter(checks).buffered(LOOKUPS_MAX).collect().await;
+            let faults: Vec<_> =
+                checked.into_iter().filter_map(Result::err).map(|error| error.message).collect();
+            match faults.as_slice() {
+                [] => Ok(()),
+                faults => Err(CommandError::usage(joined(faults))),
+            }
         }
     }
+}
+
+/// Joins sentences about unknown hosts, each with its advice behind a semicolon. Similar names are the best advice;
+/// without any, the first one is given.
+fn joined(faults: &[String]) -> String {
+    let (sentences, advice): (Vec<_>, Vec<_>) =
+        faults.iter().map(|fault| fault.split_once("; ").unwrap_or((fault, ""))).unzip();
+    let mut questions: Vec<_> = advice.iter().copied().filter(|next| next.ends_with('?')).collect();
+    questions.dedup();
+    let next =
+        if questions.is_empty() { advice.first().copied().unwrap_or_default() } else { &questions.join(" ") };
+    format!("{}; {next}", sentences.join(", "))
+}
+
+/// Returns the names of the hosts in the settings for which neither the config nor the user's ssh config has an entry.
+/// Containers need none.
+pub(crate) fn unconfigured_names(settings: &Settings) -> Vec<&str> {
+    if let Some(ConfigOrigin::File { .. }) = settings.config.entry("connection.host").map(ConfigEntry::origin)
+    {
+        return Vec::new();
+    }
+    let unknown = without_entry(settings, settings.host.targets()).into_iter();
+    unknown
+        .filter(|target| !settings.hosts.has_machine_of(target))
+        .map(|target| target.name.as_str())
+        .collect()
+}
+
+/// Returns the targets for whose name neither the config nor the user's ssh config has an entry.
+fn without_entry<'t>(settings: &Settings, targets: &'t [SshTarget]) -> Vec<&'t SshTarget> {
+    let names = known_names(settings);
+    let is_known = |target: &&SshTarget| {
+        let host = target.destination.rsplit_once('@').map_or(&*target.destination, |(_, host)| host);
+        sysop_host::is_container(&target.destination)
+            || [host, target.name.as_str()].iter().any(|name| names.iter().any(|known| known == name))
+    };
+    targets.iter().filter(|target| !is_known(target)).collect()
 }
 
 async fn check_name(settings: &Settings, target: &SshTarget) -> Result<(), CommandError> {

@@ -349,6 +349,10 @@ fn policy_check(settings: &Settings, arguments: PolicyCheckArguments) -> Result<
         return Err(problem.clone().into());
     }
     let answer = policy_check::check(settings, question)?;
+    for name in known_host::unconfigured_names(settings) {
+        let name = sysop_core::text::neutralize_line(name);
+        tell(&format!("warning: {name} is not a configured host; the general settings were used"));
+    }
     emit(if json { answer.to_json() } else { answer.to_text() }.as_bytes())
 }
 

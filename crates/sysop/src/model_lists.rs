@@ -39,8 +39,7 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     let mut problems = Vec::new();
     for (name, answer) in ask_servers(&settings, &machines, provider.as_deref()).await {
         lines.extend(answer.models.iter().map(|model| format!("{name}/{model}")));
-        let of_provider = settings.providers.get(name).cloned().unwrap_or_default();
-        if provider.is_none() && may_run_unconfigured(name, &of_provider) {
+        if provider.is_none() && is_unused(&settings, name) {
             continue;
         }
         problems.extend(answer.problem.map(|problem| with_provider(name, &problem.message)));
@@ -58,6 +57,14 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     }
     let text: String = lines.iter().map(|line| format!("{}\n", neutralize_line(line))).collect();
     crate::emit(text.as_bytes())
+}
+
+/// Returns true for a provider that nobody configured and whose models nobody chose, so that its problems do not
+/// matter.
+fn is_unused(settings: &Settings, provider: &str) -> bool {
+    let of_provider = settings.providers.get(provider).cloned().unwrap_or_default();
+    let is_chosen = settings.model.as_ref().is_some_and(|model| model.value.provider == provider);
+    !is_chosen && may_run_unconfigured(provider, &of_provider)
 }
 
 /// Asks a provider's server for its models, and returns their number. The error is one sentence.
@@ -171,4 +178,23 @@ async fn within(
         models.into_iter().map(|model| ModelRef::new(name, model)).collect::<Vec<_>>()
     });
     join_all(asked).await.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_unused;
+    use crate::config::tests::World;
+    use crate::global_flags::GlobalFlags;
+    use crate::settings::tests::load;
+
+    #[test]
+    fn an_ollama_that_is_down_matters_if_it_is_configured_or_runs_the_model() {
+        let is_unused = |environment: &[(&str, &str)]| {
+            let settings = load(&World::new(), &GlobalFlags::default(), environment).expect("it is valid");
+            is_unused(&settings, "ollama")
+        };
+        assert!(is_unused(&[]) && is_unused(&[("SYSOP_MODEL", "openai/x")]));
+        assert!(!is_unused(&[("SYSOP_MODEL", "ollama/qwen3")]));
+        assert!(!is_unused(&[("OLLAMA_HOST", "box")]));
+    }
 }

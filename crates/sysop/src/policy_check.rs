@@ -10,13 +10,13 @@ use sysop_core::policy::{
 use sysop_core::text::neutralize;
 
 use crate::exit::CommandError;
-use crate::settings::{HostChoice, Settings, approve_as_asked};
+use crate::settings::{HostChoice, Settings};
 
 /// Command to evaluate, and the circumstances in which it would run.
 #[derive(Debug)]
 pub(crate) struct PolicyQuestion {
     pub(crate) command: String,
-    /// Approval mode, as for `--approve`; `None` uses the configured one.
+    /// Approval mode, as after `/approve`; `None` uses the one in which a session starts.
     pub(crate) mode: Option<ApprovalMode>,
     pub(crate) dialect: Dialect,
     /// Working directory; `None` means the root.
@@ -27,6 +27,8 @@ pub(crate) struct PolicyQuestion {
 pub(crate) struct PolicyAnswer {
     question: PolicyQuestion,
     mode: ApprovalMode,
+    /// Setting that makes the mode what it is; `None` for the default, and for a mode that the question names.
+    mode_source: Option<String>,
     survey: Survey,
     assessment: Assessment,
     targets: Vec<Target>,
@@ -46,13 +48,17 @@ pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<Pol
         HostChoice::Local => sysop_host::survey_here(context, &question.command),
         HostChoice::Ssh(_) | HostChoice::Fleet(_) => Survey::elsewhere(context),
     };
-    let asked = question.mode.map(|mode| approve_as_asked(mode, &settings.host));
-    let mode = asked.unwrap_or_else(|| settings.approve(&settings.host));
+    let mode = question.mode.unwrap_or_else(|| settings.approve(&settings.host));
+    let mode_source = match question.mode {
+        Some(_) => None,
+        None => settings.approve_source(&settings.host),
+    };
     let policy = Policy::new(&settings.dangerous_patterns, &settings.deny)
         .with_options(settings.policy_options(&settings.host));
     let assessment = policy.command(mode, &[], &survey, &question.command);
     let targets = command_targets(&question.command, &survey);
-    Ok(PolicyAnswer { question, mode, survey, assessment, targets, host: settings.host.to_string() })
+    let host = settings.host.to_string();
+    Ok(PolicyAnswer { question, mode, mode_source, survey, assessment, targets, host })
 }
 
 fn context(settings: &Settings, question: &PolicyQuestion) -> Result<CommandContext, CommandError> {
@@ -159,7 +165,11 @@ impl PolicyAnswer {
                 Some(place) => format!("the config error at {}", neutralize(place)),
                 None => format!("the rule {}", neutralize(rule)),
             },
-            None => format!("approve = {} ({})", self.mode.as_str(), self.mode.description()),
+            None => {
+                let source = self.mode_source.as_ref().map(|source| format!(" from {}", neutralize(source)));
+                let source = source.unwrap_or_default();
+                format!("approve = {}{source} ({})", self.mode.as_str(), self.mode.description())
+            }
         };
         writeln!(text, "decided by {decided}").expect("writing to a string cannot fail");
         text

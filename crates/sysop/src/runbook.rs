@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use sysop_core::id::SessionId;
-use sysop_core::text::neutralize;
-use sysop_core::ui_text::counted;
+use sysop_core::text::{neutralize, neutralize_line};
+use sysop_core::ui_text::{counted, is_local_host};
 
 use crate::app::{Storage, artifacts};
 use crate::cli::{RunArguments, RunbookExportArguments};
@@ -51,9 +51,10 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
     if let Some(file) = &arguments.file {
         settings.routines = check::routines_of(file)?;
     }
-    let routine = settings.routine(&arguments.routine)?.clone();
+    let Some(name) = arguments.routine.as_deref() else { return Err(no_name(&settings).into()) };
+    let routine = settings.routine(name)?.clone();
     let place = arguments.file.clone().unwrap_or_else(|| settings.config.own_file.clone());
-    refuse_faults(&arguments.routine, &routine, &place)?;
+    refuse_faults(name, &routine, &place)?;
     let usage = |error: &dyn std::fmt::Display| CommandError::usage(error.to_string());
     if routine.steps.is_empty() && !arguments.plan {
         if arguments.from.is_some() || arguments.undo {
@@ -62,27 +63,15 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
             );
         }
         let command = routine.render(&arguments.values).map_err(|error| usage(&error))?;
-        return crate::wait_for(commands::routine(settings, &arguments.routine, command));
+        return crate::wait_for(commands::routine(settings, name, command));
     }
     let (values, missing) = routine.known_values(&arguments.values).map_err(|error| usage(&error))?;
-    let file = arguments.file.as_ref().map(|file| shell_words::quote(&file.to_string_lossy()).into_owned());
-    let file = file.map(|file| format!("--file {file} ")).unwrap_or_default();
-    let host = match &settings.host {
-        HostChoice::Local => String::new(),
-        host @ (HostChoice::Ssh(_) | HostChoice::Fleet(_)) => {
-            let names = host.to_string().replace(", ", ",");
-            format!("--host {} ", shell_words::quote(&names))
-        }
-    };
+    let flags = flags(&settings, arguments.file.as_deref());
     let book = Runbook {
-        name: arguments.routine.clone(),
+        name: name.to_owned(),
         routine,
         values,
-        invocation: invocation(
-            &format!("{file}{host}{}", commands::approve_flag(&settings)),
-            &arguments.routine,
-            &arguments.values,
-        ),
+        invocation: invocation(&flags, name, &arguments.values),
     };
     let last = book.routine.steps.len().max(1);
     if let Some(from) = arguments.from.filter(|from| *from > last) {
@@ -105,11 +94,44 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
     let own = settings.host.to_string();
     let others = hosts.into_iter().filter(|host| host.to_string() != own).collect();
     let sequence = RunbookRun::new(book, range, &settings)?;
-    crate::wait_for(commands::runbook(settings, &arguments.routine, Box::new(sequence), others))
+    crate::wait_for(commands::runbook(settings, name, Box::new(sequence), others))
+}
+
+/// Lists the routines on standard error. Returns the error about a run without the name of one.
+fn no_name(settings: &Settings) -> CommandError {
+    if settings.routines.is_empty() {
+        let file = display_path(&settings.config.own_file);
+        return CommandError::usage(format!("there are no routines; add one to {file}"));
+    }
+    let width = settings.routines.keys().map(|name| name.chars().count()).max().unwrap_or_default();
+    for (name, routine) in &settings.routines {
+        let line = format!("{name:width$}  {}", routine.description);
+        crate::tell(&neutralize_line(line.trim_end()));
+    }
+    CommandError::usage("no routine given; name one of the above, as in `sysop run NAME`")
+}
+
+/// Returns the flags of a run that another run needs to go on with it, each with a space behind it.
+pub(crate) fn flags(settings: &Settings, file: Option<&Path>) -> String {
+    let file = file.map(|file| format!("--file {} ", shell_words::quote(&file.to_string_lossy())));
+    let host = match &settings.host {
+        HostChoice::Local => String::new(),
+        host @ (HostChoice::Ssh(_) | HostChoice::Fleet(_)) => host_flag(settings, &host.to_string()),
+    };
+    format!("{}{host}{}", file.unwrap_or_default(), commands::approve_flag(settings))
+}
+
+/// Returns the flag that runs a command on the hosts of a session, with a space behind it. Empty if the command runs
+/// there without the flag, or if the hosts are not known.
+pub(crate) fn host_flag(settings: &Settings, hosts: &str) -> String {
+    if hosts.is_empty() || (is_local_host(hosts) && settings.config.entry("connection.host").is_none()) {
+        return String::new();
+    }
+    format!("--host {} ", shell_words::quote(&hosts.replace(", ", ",")))
 }
 
 /// Returns the command line of a run. `flags` are quoted and end with a space, unless empty.
-fn invocation(flags: &str, routine: &str, values: &[(String, String)]) -> String {
+pub(crate) fn invocation(flags: &str, routine: &str, values: &[(String, String)]) -> String {
     let values = values.iter().map(|(name, value)| format!(" {name}={}", shell_words::quote(value)));
     format!("sysop run {flags}{}{}", shell_words::quote(routine), values.collect::<String>())
 }

@@ -88,9 +88,12 @@ pub(crate) fn require_key(settings: &Settings, pick: &ModelChoice) -> Result<(),
 /// Returns the variable whose value would be used as the key of this provider, which has none now.
 fn key_variable(settings: &Settings, provider: &str) -> Option<String> {
     let of_address = settings.providers.get(provider).and_then(|it| it.sources.api_key.clone());
-    let named = || settings.config.get(KeyPath::new(["providers", provider]).child("api_key_env"));
+    let named: Option<String> = settings.config.get(KeyPath::new(["providers", provider, "api_key_env"]));
+    if of_address.is_none() && named.as_ref().is_some_and(String::is_empty) {
+        return None; // the config says that no key is needed
+    }
     let usual = || model_provider::find(provider)?.key_variables.first().map(|&name| name.to_owned());
-    of_address.or_else(named).or_else(usual)
+    of_address.or(named).or_else(usual)
 }
 
 /// Returns the default model of each provider whose key is in the environment.

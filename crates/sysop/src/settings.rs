@@ -37,15 +37,15 @@ mod bare_model;
 mod checks;
 mod hosts;
 mod mcp;
+mod provider_keys;
 mod sandbox;
 mod secrets;
 mod ssh_names;
 
-use hosts::asks_and_denies;
-pub(crate) use hosts::{
-    ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_as_asked, approve_on, check_canary,
-};
+pub(crate) use hosts::{ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_on, check_canary};
+use hosts::{approve_source, asks_and_denies};
 pub(crate) use mcp::McpServer;
+pub(crate) use provider_keys::KEY_SETTINGS;
 
 /// Settings of one run, typed and validated.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ pub(crate) struct TurnLimits {
     pub(crate) output_lines: usize,
     /// Maximum number of tokens in a reply; `None` uses the model's own limit.
     pub(crate) output_tokens: Option<u32>,
-    /// Timeout of a tool; `None` uses each tool's own limit.
+    /// Time limit of commands whose calls specify none; `None` uses each tool's own limit.
     pub(crate) tool_timeout: Option<Duration>,
 }
 
@@ -314,6 +314,11 @@ impl Settings {
         approve_on(&self.config, host)
     }
 
+    /// Returns the setting that makes [`Self::approve`] what it is, or `None` if it is the default.
+    pub(crate) fn approve_source(&self, host: &HostChoice) -> Option<String> {
+        approve_source(&self.config, host)
+    }
+
     /// Returns the policy options for these hosts, except for the approval mode and the patterns.
     pub(crate) fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let switch = |key: &str| self.config.get(key) == Some(true);
@@ -389,8 +394,8 @@ impl Settings {
         let base = KeyPath::new(["providers", provider]);
         let headers = base.child("headers");
         let header = |(names, entry): (&[String], &ConfigEntry)| match (names, &entry.value) {
-            ([name], ConfigValue::Secret(value)) if !self.has_borrowed_address(&base) || is_own(entry) => {
-                Some((name.clone(), value.clone()))
+            ([name], ConfigValue::Secret(value)) => {
+                self.is_for_server(&base, entry).then(|| (name.clone(), value.clone()))
             }
             _ => None,
         };
@@ -409,76 +414,12 @@ impl Settings {
                 }
             }),
             api_key: key.map(|origin| origin.trim_start_matches("environment ").to_owned()).or(own_key),
-            no_key: self.has_borrowed_address(&base).then(|| checks::missing_key(self, &settings)).flatten(),
+            no_key: match self.has_borrowed_address(&base) {
+                true => checks::missing_key(self, &settings),
+                false => checks::configured_without_key(&settings),
+            },
         };
         settings
-    }
-
-    /// Returns true if `LLM_BASE_URL` sets the base URL. In that case, a key or header from a file or another
-    /// variable is not sent, because a secret may only be sent to the server for which it was created.
-    fn has_borrowed_address(&self, base: &KeyPath) -> bool {
-        self.config.entries.get(&base.child("base_url")).is_some_and(
-            |entry| matches!(entry.origin(), ConfigOrigin::Environment { name } if name == "LLM_BASE_URL"),
-        )
-    }
-
-    fn read_key(&mut self, base: &KeyPath, settings: &mut ProviderSettings) {
-        let config = &self.config;
-        let entry = config.entries.get(&base.child("api_key"));
-        let named = config.entries.get(&base.child("api_key_env"));
-        let borrowed_address = self.has_borrowed_address(base);
-        match (entry, named) {
-            (Some(entry), _) if is_own(entry) || (named.is_none() && !borrowed_address) => {
-                settings.api_key = config.get(base.child("api_key"));
-                settings.api_key_origin = Some(entry.origin().to_string());
-            }
-            (_, Some(named)) if !borrowed_address || is_own(named) => {
-                let variable: String = config.get(base.child("api_key_env")).unwrap_or_default();
-                let value = self.environment.value(&variable).map(SecretString::from);
-                settings.api_key_origin = Some(match &value {
-                    Some(_) => format!("environment {variable}, configured at {}", named.origin()),
-                    None => {
-                        format!("environment variable {variable}, named at {}, is not set", named.origin())
-                    }
-                });
-                settings.api_key = value;
-                self.secret_variables.push(variable);
-            }
-            (None, None) if !borrowed_address => self.read_key_file(base, settings),
-            (Some(_), _) | (None, Some(_)) => {
-                settings.api_key_origin =
-                    Some("LLM_BASE_URL is set, so the key must be in LLM_AUTH_TOKEN".to_owned());
-            }
-            (None, None) => {}
-        }
-    }
-
-    /// Reads the key from the file specified by `api_key_file`.
-    fn read_key_file(&self, base: &KeyPath, settings: &mut ProviderSettings) {
-        let key = base.child("api_key_file");
-        let (Some(entry), Some(path)) =
-            (self.config.entries.get(&key), self.config.get::<String>(key.clone()))
-        else {
-            return;
-        };
-        let path = match path.strip_prefix("~/") {
-            Some(rest) => self.folders.home.join(rest),
-            None => self.folders.home.join(&path),
-        };
-        let shown = display_path(&path);
-        let read = std::fs::File::open(&path).and_then(|file| {
-            let mut text = String::new();
-            std::io::Read::read_to_string(&mut std::io::Read::take(file, KEY_FILE_BYTES_MAX), &mut text)?;
-            Ok(text)
-        });
-        settings.api_key_origin = Some(match read {
-            Ok(text) if !text.trim().is_empty() => {
-                settings.api_key = Some(SecretString::from(text.trim()));
-                format!("file {shown}, configured at {}", entry.origin())
-            }
-            Ok(_) => format!("the key file {shown}, named at {}, is empty", entry.origin()),
-            Err(error) => format!("cannot read the key file {shown}, named at {}: {error}", entry.origin()),
-        });
     }
 
     fn read_routines(&mut self) {
@@ -501,8 +442,6 @@ impl Settings {
         });
     }
 }
-
-const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Fields in `[models."local/NAME"]` that concern the download.
 #[derive(Default, Deserialize)]
@@ -532,15 +471,6 @@ fn local_models(config: &Config) -> Vec<ModelOverride> {
 
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     u64::deserialize(deserializer).map(|seconds| Some(Duration::from_secs(seconds)))
-}
-
-/// Returns true if a secret comes from `LLM_AUTH_TOKEN`, which belongs to `LLM_BASE_URL`, or from a variable
-/// whose name starts with `SYSOP_`.
-fn is_own(entry: &ConfigEntry) -> bool {
-    match entry.origin() {
-        ConfigOrigin::Environment { name } => name.starts_with("SYSOP_") || name == "LLM_AUTH_TOKEN",
-        ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. } => false,
-    }
 }
 
 fn folders() -> Result<UserDirs, CommandError> {

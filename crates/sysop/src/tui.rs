@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use parking_lot::Mutex;
+use sysop_core::text::neutralize_line;
 use sysop_driver::frontend::SessionService;
 use sysop_term::markdown::MarkdownStream;
-use sysop_term::{Theme, ThemeName, paint};
+use sysop_term::{Theme, ThemeChoice, ThemeName, paint};
 use sysop_tui::app::ExitReason;
 use sysop_tui::screen::TerminalKind;
 use sysop_tui::{
@@ -15,7 +16,7 @@ use sysop_tui::{
 };
 
 use crate::app::Services;
-use crate::config::{Environment, display_path, keep_theme, ui_state_file};
+use crate::config::{Environment, display_path, forget_theme, keep_theme, ui_state_file};
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::select_model::OllamaServer;
@@ -125,9 +126,9 @@ fn clipboard(environment: &Environment) -> ClipboardAccess {
 
 /// Returns a function that saves a chosen theme and returns a message. The message names the file, or the
 /// reason that the theme applies only to this run.
-fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Sync + use<> {
+fn theme_saver(settings: &Settings) -> impl Fn(ThemeChoice) -> String + Send + Sync + use<> {
     let (folders, decided_by) = (settings.folders.clone(), settings.theme_decided_by.clone());
-    move |theme| {
+    move |choice| {
         let home = display_path(&folders.home);
         // The message must fit on one line.
         let brief = |path: &str| path.strip_prefix(&home).map_or(path.to_owned(), |rest| format!("~{rest}"));
@@ -135,7 +136,12 @@ fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Syn
             return format!("Theme set for this run ({} overrides it)", brief(origin));
         }
         let path = brief(&display_path(&ui_state_file(&folders.data)));
-        match keep_theme(&folders.data, theme.as_str()) {
+        let saved = match choice {
+            ThemeChoice::Named(theme) => keep_theme(&folders.data, theme.as_str()),
+            ThemeChoice::Auto => forget_theme(&folders.data),
+        };
+        match saved {
+            Ok(()) if choice == ThemeChoice::Auto => "Theme follows the terminal".to_owned(),
             Ok(()) => format!("Theme saved to {path}"),
             Err(error) => format!("Theme set for this run: cannot write {path} ({error})"),
         }
@@ -150,6 +156,9 @@ pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Ex
     if let Some(answer) = &ended.last_answer {
         tell_answer(answer);
     }
+    if let Some(call) = &ended.stopped_call {
+        crate::tell(&stopped_line(call));
+    }
     if let Some(session) = ended.to_resume {
         crate::tell(&format!("To resume this session: {again}{}", session.short()));
     }
@@ -160,6 +169,10 @@ pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Ex
         ExitReason::HungUp => Ok(Exit::HungUp),
         ExitReason::Failed(why) => Err(CommandError::failed(why).into()),
     }
+}
+
+fn stopped_line(call: &str) -> String {
+    format!("stopped; not run: {}", neutralize_line(call))
 }
 
 /// Prints the start of the last answer.
@@ -202,7 +215,12 @@ fn into_anyhow(error: OpenError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::no_screen;
+    use super::{no_screen, stopped_line};
+
+    #[test]
+    fn a_call_that_leaving_stopped_is_named_on_one_line() {
+        assert_eq!(stopped_line("touch a\ntouch b"), r"stopped; not run: touch a\ntouch b");
+    }
 
     #[test]
     fn a_terminal_without_a_screen_is_told_why() {

@@ -1,19 +1,18 @@
 /** The page: session list, terminals and conversation. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Conversation } from "../conversation/Conversation";
-import { SIGNED_OUT } from "../protocol/request-error";
 import { isWaiting, type SessionList } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions } from "../state/sessions";
 import type { TerminalHandle } from "../terminal-api";
 import type { CommandActions } from "../text/command-actions";
-import { neutralizeLine } from "../text/neutralize";
 import { Dialogs } from "./Dialogs";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { useLatest, useMedia, useSessionPart } from "./hooks";
 import { Icon } from "./icons";
 import { useTitle, useWaiting } from "./list-hooks";
 import { MeContext, useFetchedMe } from "./me";
+import { Offline } from "./Offline";
 import { type OpenDialog, usePageKeys } from "./page-keys";
 import { usePreferences } from "./preferences";
 import { Sidebar } from "./Sidebar";
@@ -42,6 +41,10 @@ export function App({ sessions, sessionList }: Props) {
   useEffect(() => sessionList.follow(), [sessionList]);
   const waiting = useWaiting(sessionList, open);
   const me = useFetchedMe();
+  const machine = me?.server?.machine;
+  useEffect(() => {
+    for (const store of open) store.machine = machine;
+  }, [open, machine]);
   const [preferences, set] = usePreferences();
   const theme = useTheme(preferences.theme);
   const narrow = useMedia(NARROW);
@@ -200,6 +203,7 @@ export function App({ sessions, sessionList }: Props) {
           <Offline
             key={`offline-${active.id}`}
             store={active}
+            back={sessionList.refresh}
             closeTab={() => sessions.closeTab(active.id)}
           />
         )}
@@ -332,41 +336,6 @@ function PendingBadge({ store }: { store: SessionStore }) {
       <span className="dot waiting" aria-hidden="true" />
       <span className="visually-hidden">, needs approval</span>
     </>
-  );
-}
-
-function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void }) {
-  const status = useSessionPart(store, (view) => view.status);
-  if (status.state === "open" && status.kind === "events") {
-    return (
-      <p className="banner slow" role="status">
-        WebSocket blocked; using HTTP instead.
-      </p>
-    );
-  }
-  if (status.state !== "offline") return null;
-  return (
-    <div className="banner offline" role="alert">
-      <span>
-        <strong>{status.final ? "Closed" : "Offline"}:</strong> {neutralizeLine(status.why)}.
-        {status.hint && ` ${status.hint}`}
-        {!status.final && " Drafts are saved."}
-      </span>
-      {status.final && status.why === SIGNED_OUT && (
-        <button type="button" className="primary" onClick={() => location.reload()}>
-          Sign in
-        </button>
-      )}
-      {status.final ? (
-        <button type="button" onClick={closeTab}>
-          Close tab
-        </button>
-      ) : (
-        <button type="button" onClick={store.link.again}>
-          Retry now
-        </button>
-      )}
-    </div>
   );
 }
 

@@ -2,6 +2,7 @@
 import { pageActions } from "./actions";
 import { CommandPalette } from "./CommandPalette";
 import type { DialogProps } from "./Dialogs";
+import { GrantsDialog } from "./GrantsDialog";
 import { HelpDialog } from "./HelpDialog";
 import { LinkDialog } from "./LinkDialog";
 import { NewSessionDialog } from "./NewSessionDialog";
@@ -14,6 +15,8 @@ export function DialogView({ dialog, close, open, enter, ...page }: DialogProps)
       return <NewSessionDialog server={me?.server} made={enter} close={close} />;
     case "palette":
       return <CommandPalette actions={pageActions({ ...page, open })} close={close} />;
+    case "grants":
+      return tabs.active ? <GrantsDialog store={tabs.active} close={close} /> : null;
     case "help":
       return <HelpDialog close={close} />;
     case "settings":

@@ -20,6 +20,8 @@ const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]
       ["Settings", ["Ctrl+,"]],
       ["New session", ["Alt+N"]],
       ["List and search sessions", ["Alt+S"]],
+      ["Find in this conversation (again: in the page)", ["Ctrl+F"]],
+      ["Next / previous match", ["F3", "Shift+F3"]],
       ["Pause or resume the turn", ["Alt+P"]],
       ["Previous / next tab, with a tab focused", ["←", "→"]],
       ["Close the focused tab", ["Delete"]],

@@ -3,10 +3,11 @@ import { Fragment } from "react";
 import type { Step } from "../state/item";
 import { withoutHost } from "../state/missed-hosts";
 import type { SessionStore } from "../state/session-store";
-import { duration, statusLabel, statusSign } from "../text/labels";
-import { neutralizeLine, oneLine } from "../text/neutralize";
+import { duration, hostLabel, statusLabel, statusSign } from "../text/labels";
+import { oneLine } from "../text/neutralize";
 import type { Status } from "../wire";
 import { useSessionPart } from "./hooks";
+import { useMachine } from "./me";
 
 interface HostState {
   host: string;
@@ -59,6 +60,7 @@ export function countStates(states: readonly HostState[]) {
 }
 
 export function HostTable({ store }: { store: SessionStore }) {
+  const machine = useMachine();
   const hosts = useSessionPart(store, (view) => view.transcript.facts?.host ?? "");
   const step = useSessionPart(store, (view) => lastStep(view.transcript.items));
   const names = hosts.split(",").map((name) => name.trim());
@@ -99,7 +101,7 @@ export function HostTable({ store }: { store: SessionStore }) {
             {states.map(({ host, status, exitCode, durationMs, unreachable }) => (
               <Fragment key={host}>
                 <tr className={unreachable && "explained"}>
-                  <td>{neutralizeLine(host)}</td>
+                  <td>{hostLabel(host, machine)}</td>
                   <td className={status}>{status ? stateLabel(status) : withoutResult(step)}</td>
                   <td className="number">{exitCode}</td>
                   <td className="number">

@@ -44,7 +44,7 @@ export function LinkDialog({ access, hash, close }: Props) {
           <p>
             {access === "same"
               ? "Scan the code with the camera of the other device. It will be signed in as you."
-              : "Anyone who opens this link can watch all sessions on this server, but not change anything."}
+              : "Whoever opens this link first can watch all sessions on this server, but not change anything."}
           </p>
           <p className="meta">
             Works once, until{" "}

@@ -21,7 +21,7 @@ import { neutralizeLine, oneLine } from "../text/neutralize";
 import type { SessionState } from "../wire";
 import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
-import { MeContext } from "./me";
+import { MeContext, useMachine } from "./me";
 
 /** Interval between search requests while the list is visible, in milliseconds. */
 const EVERY_MS = 10_000;
@@ -97,6 +97,12 @@ export function Sidebar(props: Props) {
     else field.current?.focus();
   }, [asked]);
 
+  // Repeats the search when the list can be read again.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: see above
+  useEffect(() => {
+    if (!all.problem) void look();
+  }, [all.problem]);
+
   const rows = (search.trim() && found.rows) || all.rows;
   const problem = failure ?? (search.trim() ? found.problem : all.problem);
   const shown = useMemo(() => inOrder(rows ?? [], waiting), [rows, waiting]);
@@ -108,8 +114,10 @@ export function Sidebar(props: Props) {
     void list.refresh();
     if (search.trim()) void look();
   };
-  const choose = (id: string) => {
-    enter(id);
+  const choose = ({ sessionId, excerpt }: SessionRow) => {
+    enter(sessionId);
+    const words = search.trim();
+    if (words && excerpt) sessions.snapshot().active?.find({ words, ofList: true });
     if (over) close();
   };
   /** Closes the actions of a row, which had the focus, and gives it to the button that opened them. */
@@ -151,7 +159,7 @@ export function Sidebar(props: Props) {
     const [first] = shown;
     if (event.key === "Enter" && event.target === field.current && search.trim() && searched && first) {
       event.preventDefault();
-      choose(first.sessionId);
+      choose(first);
     } else if (panel.current && moveFocus(panel.current, event.key)) {
       event.preventDefault();
     }
@@ -317,13 +325,14 @@ interface ChoiceProps {
   /** The session, if it is open in this browser tab. */
   open: SessionStore | undefined;
   now: number;
-  choose(id: string): void;
+  choose(row: SessionRow): void;
 }
 
 function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
-  const { sessionId: id, host, changed, state, pinned, excerpt } = row;
+  const { host, changed, state, pinned, excerpt } = row;
+  const machine = useMachine();
   return (
-    <button type="button" className="choose" aria-current={current || undefined} onClick={() => choose(id)}>
+    <button type="button" className="choose" aria-current={current || undefined} onClick={() => choose(row)}>
       <span className="name">
         {pinned && <Icon name="pin" />} {pinned && <span className="visually-hidden">Pinned: </span>}
         {titleOf(row)}
@@ -335,7 +344,7 @@ function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
       )}
       <span className="meta">
         {open ? <LiveState store={open} /> : <Doing state={state} />}
-        {host === "none" ? "client" : shortHostLabel(host)} · {relativeTime(changed, now)}
+        {host === "none" ? "client" : shortHostLabel(host, machine)} · {relativeTime(changed, now)}
       </span>
     </button>
   );

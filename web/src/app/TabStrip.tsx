@@ -146,7 +146,7 @@ function Tab({ store, active, reachable, sessions, list }: TabProps) {
       <span className={`dot ${how}`} aria-hidden="true" />
       <span className="name">{title.slice(0, 80)}</span>
       <span className="visually-hidden">, {WORDS[how]}</span>
-      {host && host !== "local" && <span className="host">{shortHostLabel(host)}</span>}
+      {host && host !== "local" && <span className="host">{shortHostLabel(host, machine)}</span>}
       {/* For pointers; a keyboard has Delete. Buttons do not stand in buttons, nor beside tabs in their list. */}
       <span
         className="close"

@@ -3,9 +3,11 @@ import { type RefCallback, useCallback, useMemo } from "react";
 import { lazyParts } from "../conversation/Conversation";
 import { fromTerminal, type SessionStore } from "../state/session-store";
 import type { TerminalHandle } from "../terminal-api";
+import { hostLabel } from "../text/labels";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { useSessionPart } from "./hooks";
 import { lazyPart, useLazyPart } from "./lazy-part";
+import { useMachine } from "./me";
 import type { Theme } from "./theme";
 
 const lazyTerminal = lazyPart(() => import("../terminal/TerminalPane"));
@@ -66,6 +68,8 @@ type SlotProps = Pick<Props, "theme" | "fontSize" | "leave"> & { store: SessionS
 function TerminalSlot({ store, theme, fontSize, leave }: SlotProps) {
   const several = useSessionPart(store, (view) => view.transcript.facts?.host.includes(",") ?? false);
   const holder = useSessionPart(store, (view) => view.transcript.holder);
+  const host = useSessionPart(store, (view) => view.transcript.facts?.host ?? "local");
+  const machine = useMachine();
   const loaded = useLazyPart(lazyTerminal, !several);
   const parts = useLazyPart(lazyParts, several);
   const ref: RefCallback<TerminalHandle> = useCallback(
@@ -97,6 +101,7 @@ function TerminalSlot({ store, theme, fontSize, leave }: SlotProps) {
       link={store.link}
       theme={theme}
       fontSize={fontSize}
+      host={hostLabel(host, machine)}
       holder={holder}
       onSelectionToModel={toModel}
       onLeave={leave}

@@ -39,6 +39,16 @@ export function pageActions(page: Page): PageAction[] {
     ...(active
       ? [
           {
+            name: "Find in this conversation",
+            keys: "Ctrl+F",
+            run: () => active.find({ words: "", ofList: false }),
+          },
+          { name: "Allowed for this session…", detail: "/permissions", run: () => open("grants") },
+        ]
+      : []),
+    ...(active
+      ? [
+          {
             name: `Show or hide the ${active.snapshot().transcript.facts?.host.includes(",") ? "hosts" : "terminal"}`,
             keys: "Alt+T",
             run: toggleTerminal,

@@ -8,7 +8,7 @@ import { SessionList } from "../state/session-list";
 import { SessionStore } from "../state/session-store";
 import { ConfirmInput } from "../terminal/ConfirmInput";
 import { SearchBox } from "../terminal/SearchBox";
-import type { TerminalSession } from "../terminal/terminal-session";
+import type { InputConfirmation, TerminalSession } from "../terminal/terminal-session";
 import type { TerminalHandle } from "../terminal-api";
 import { Sidebar } from "./Sidebar";
 import { focusTerminal, terminals } from "./TerminalSide";
@@ -16,6 +16,14 @@ import { focusTerminal, terminals } from "./TerminalSide";
 const nothing = () => undefined;
 const terminal = { onResults: () => nothing, endSearch: nothing } as unknown as TerminalSession;
 const sessions = { closeTab: nothing } as unknown as Parameters<typeof Sidebar>[0]["sessions"];
+const asking = (focus: "yes" | "no"): InputConfirmation => ({
+  text: "rm",
+  why: "",
+  verb: "Paste",
+  focus,
+  yes: nothing,
+  no: nothing,
+});
 const commands = { run: nothing, insert: nothing, buffer: () => "" };
 let root: Root;
 
@@ -31,11 +39,8 @@ afterEach(() => {
 
 test.each<[string, string, () => ReactNode]>([
   ["the terminal's search", "Search terminal", () => <SearchBox attached={terminal} onClose={nothing} />],
-  [
-    "the confirmation of a paste",
-    "Paste",
-    () => <ConfirmInput asking={{ text: "rm", why: "", verb: "Paste", yes: nothing, no: nothing }} />,
-  ],
+  ["the confirmation of a paste", "Paste", () => <ConfirmInput asking={asking("yes")} />],
+  ["the safer answer to a question", "Cancel", () => <ConfirmInput asking={asking("no")} />],
   [
     "the list over the page",
     "Search sessions",

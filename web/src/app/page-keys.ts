@@ -1,10 +1,19 @@
 /** Global keyboard shortcuts. In the terminal, which receives the other keys, only two of them apply. */
 import { useLayoutEffect } from "react";
+import { onPageRequest } from "../state/page-requests";
 import { pageKeyInTerminal } from "../terminal-api";
 import { useLatest } from "./hooks";
 
 /** Overlays of the page; at most one is open. */
-export type OpenDialog = "connect" | "palette" | "help" | "settings" | "link" | "share" | undefined;
+export type OpenDialog =
+  | "connect"
+  | "palette"
+  | "help"
+  | "settings"
+  | "link"
+  | "share"
+  | "grants"
+  | undefined;
 
 interface Actions {
   open(dialog: OpenDialog): void;
@@ -33,8 +42,19 @@ function actionOf(event: KeyboardEvent, actions: Actions): (() => void) | undefi
   return undefined;
 }
 
+/** Carries out what keys, and commands that are typed into a prompt, ask of the page. */
 export function usePageKeys(actions: Actions): void {
   const latest = useLatest(actions);
+  useLayoutEffect(
+    () =>
+      onPageRequest((request) => {
+        const { open, list, toggleTerminal } = latest.current;
+        if (request === "list") list();
+        else if (request === "terminal") toggleTerminal();
+        else open(request);
+      }),
+    [latest],
+  );
   // Not `useEffect`: between the first paint and a passive effect, a key would be lost.
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {

@@ -6,8 +6,10 @@ import type { Item } from "../state/item";
 import type { SessionView } from "../state/session-store";
 import { withoutFences } from "../text/CodeSpans";
 import { noteOf } from "../text/file-edit";
+import { outcomeLabel } from "../text/host-results";
 import { approvalWords, hostLabel } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
+import { noticeText } from "../text/notices";
 import { sentences } from "../text/sentences";
 
 /** Minimum time between announcements. */
@@ -36,9 +38,7 @@ export function Announcer({ view }: { view: SessionView }) {
       const news = transcript.items.slice(Math.max(0, before.items - transcript.dropped - 1));
       const words = news
         .filter((item) => item !== before.last)
-        .map((item) =>
-          wordsOf(item, hostLabel(transcript.facts?.host ?? "", machine.current), nameOf.current),
-        )
+        .map((item) => wordsOf(item, transcript.facts?.host ?? "", machine.current, nameOf.current))
         .filter(Boolean);
       if (words.length > 0) say(sentences(words.slice(-4)));
     }, EVERY_MS);
@@ -55,26 +55,34 @@ function seen({ transcript }: SessionView): { items: number; last: Item | undefi
   return { items: transcript.dropped + transcript.items.length, last: transcript.items.at(-1) };
 }
 
-function wordsOf(item: Item, place: string, nameOf: (name: string) => string): string {
+function wordsOf(
+  item: Item,
+  host: string,
+  machine: string | undefined,
+  nameOf: (name: string) => string,
+): string {
   switch (item.kind) {
     case "answer":
       return item.state === "streaming" ? "" : oneLine(item.text).slice(0, SAID_MAX);
     case "complete":
       return `Task complete: ${oneLine(item.text).slice(0, SAID_MAX)}`;
     case "step":
-      if (item.outcome) return `${neutralizeLine(item.tool)} ended: ${item.outcome.status}`;
+      if (item.outcome) return `${neutralizeLine(item.tool)}: ${outcomeLabel(item.outcome)}`;
       if (item.decided.state === "waiting") {
         const what = noteOf(item.tool, item.arguments) ?? item.command;
-        return `${approvalWords(item, place).question}? ${neutralizeLine(what).slice(0, SAID_MAX)}`;
+        return `${approvalWords(item, hostLabel(host, machine)).question}? ${neutralizeLine(what).slice(0, SAID_MAX)}`;
       }
       return `Runs ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
     case "notice":
       return oneLine(
-        `${item.by === undefined ? "" : `${asSubject(nameOf(item.by))} `}${withoutFences(item.text)}`,
+        `${item.by === undefined ? "" : `${asSubject(nameOf(item.by))} `}${withoutFences(noticeText(item, machine))}`,
       ).slice(0, SAID_MAX);
     case "end":
       if (item.reason === "cancelled") return "Stopped";
-      return item.error ? `Error: ${oneLine(item.error).slice(0, SAID_MAX)}` : "The turn ended";
+      if (item.error) return `Error: ${oneLine(item.error).slice(0, SAID_MAX)}`;
+      return item.missed === undefined
+        ? "The turn ended"
+        : `The turn ended, but was not done on ${hostLabel(item.missed, machine)}`;
     default:
       return "";
   }

@@ -1,5 +1,13 @@
 /** Approval card: command, host, risk and answers; operable by keyboard. */
-import { type KeyboardEvent, useContext, useEffect, useLayoutEffect, useRef, useState } from "react";
+import {
+  Fragment,
+  type KeyboardEvent,
+  useContext,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
 import { useLatest, useMedia, useNow } from "../app/hooks";
 import { MeContext, useMachine, useName } from "../app/me";
 import type { CallPlace } from "../state/call-place";
@@ -31,7 +39,7 @@ import { type Overwrite, previewedLines, splitPreview } from "../text/overwrite"
 import { covers, coversShown } from "../text/session-scope";
 import type { Finding } from "../wire";
 import { isShortcut, type PromptWriter, useLetters } from "./answer-keys";
-import { CommandText, groupedFindings, type PartFindings } from "./CommandText";
+import { CommandText, type FindingGroup, groupedFindings, isWorse } from "./CommandText";
 import { EditField } from "./EditField";
 import { DiffRows, FileDiff } from "./FileDiff";
 import { isUnknown, previewLine } from "./preview-line";
@@ -49,6 +57,9 @@ const LOW = "(max-height: 700px)";
 const TOUCH = "(pointer: coarse)";
 /** Maximum findings that the server lists; see `FINDINGS_MAX` in sysop-shell. */
 const FINDINGS_MAX = 64;
+/** Maximum parts that a group of findings names, and characters of each. */
+const NAMED_PARTS_MAX = 3;
+const NAMED_CHARS_MAX = 60;
 
 type Stage = "ask" | "edit" | "reject" | "always";
 
@@ -94,20 +105,12 @@ export function ApprovalCard(props: Props) {
   // A late preview changes the text, which must then be read again.
   const previewed = step.preview.join("\n");
   const whole = stripInvisible(step.proposal);
-  const shown = stage === "edit" ? `edit ${text}` : `ask ${previewed}`;
   const [end, setEnd] = useState<{ of: string; inView: boolean }>();
   /** Preview with which the end of the whole proposal has been in view. */
   const [readWith, setReadWith] = useState<string>();
   /** True if an edit hides nothing of the proposal that has not been read. */
   const readWhole = readWith === previewed;
-  /** True once the end of what would run has been in view. */
-  const read = (stage === "edit" && readWhole) || (end?.of === shown && end.inView);
-  const unread = !read && end?.inView === false;
   const [pages, setPages] = useState(1);
-  const tellEnd = (of: string, inView: boolean) => {
-    setEnd((before) => (before?.of === of && before.inView ? before : { of, inView }));
-    if (inView && (of === `ask ${previewed}` || of === `edit ${whole}`)) setReadWith(previewed);
-  };
 
   // Takes the focus unless the user is typing elsewhere.
   useEffect(() => {
@@ -136,7 +139,20 @@ export function ApprovalCard(props: Props) {
   const findings = assessed?.findings ?? [];
   const risk = assessed?.risk;
   // These need a click, or a capital Y and Enter, because Enter alone is pressed too easily.
-  const careful = risk === "dangerous" || risk === "lockout" || (edited && risk === undefined);
+  const severe = risk === "dangerous" || risk === "lockout";
+  const careful = severe || (edited && risk === undefined);
+  const groups = groupedFindings(edited ? text : step.proposal, findings.filter(tellsMore));
+  /** The worst is last, next to the end that must have been in view. */
+  const reasonsAgainst = groups.filter((group) => isWorse(group.class, "changes")).reverse();
+  // Findings of a severe edit are below the field and must be read, too.
+  const shown = stage === "edit" ? `edit ${known} ${text}` : `ask ${previewed}`;
+  /** True once the end of what would run, and of the reasons against it, has been in view. */
+  const read = (stage === "edit" && readWhole && !(edited && severe)) || (end?.of === shown && end.inView);
+  const unread = !read && end?.inView === false;
+  const tellEnd = (of: string, inView: boolean) => {
+    setEnd((before) => (before?.of === of && before.inView ? before : { of, inView }));
+    if (inView && of === shown && (stage !== "edit" || text === whole)) setReadWith(previewed);
+  };
   useEffect(() => {
     if (!editable || !online || known || !text.trim()) return;
     const ask = () => store.previewCommand(step.call, text);
@@ -320,26 +336,27 @@ export function ApprovalCard(props: Props) {
               <Arguments step={step} overwrite={overwrite} />
             </>
           )}
+          {assessed && !isUndo && <Preview lines={assessed.preview} withoutDiff={overwrite !== undefined} />}
+          {doubtful.length > 0 && <p className="warning">Look-alike letters: {doubtful.join(", ")}</p>}
+          <FindingList groups={reasonsAgainst} />
         </ReadToEnd>
-        {assessed && !isUndo && <Preview lines={assessed.preview} withoutDiff={overwrite !== undefined} />}
+        <OtherFindings
+          groups={groups.filter((group) => !reasonsAgainst.includes(group))}
+          count={findings.length}
+          previewed={assessed !== undefined && isPreviewed(assessed.preview)}
+        />
         {isUndo && (
           <details className="details">
             <summary>Details</summary>
             <Arguments step={step} />
           </details>
         )}
-        <Findings
-          command={edited ? text : step.proposal}
-          findings={findings}
-          previewed={assessed !== undefined && isPreviewed(assessed.preview)}
-        />
         <Terms step={step} />
         {stage !== "edit" && step.guardSeconds !== undefined && (
           <p className="meta guarded">
             Guarded: rolls back by itself after {step.guardSeconds} s unless a fresh login works.
           </p>
         )}
-        {doubtful.length > 0 && <p className="warning">Look-alike letters: {doubtful.join(", ")}</p>}
         {stage === "edit" && (
           <p className="meta">
             {edited && "Runs the edited command. The model is told about the edit. "}
@@ -379,7 +396,11 @@ export function ApprovalCard(props: Props) {
             onMouseDown={(event) => event.preventDefault()} // the focus stays in the field
             onClick={readOn}
           >
-            Read on: {pages} {pages === 1 ? "page" : "pages"} <kbd>{several ? "Ctrl+Enter" : "Enter"}</kbd>
+            <span>
+              Keep reading ({pages}
+              <span className="word"> {pages === 1 ? "page" : "pages"}</span>)
+            </span>{" "}
+            <kbd>{several ? "Ctrl+Enter" : "Enter"}</kbd>
           </button>
         )}
         {stage === "always" && (
@@ -496,7 +517,8 @@ function Terms({ step }: { step: Step }) {
 function MissedHosts({ store, step, host }: Pick<Props, "store" | "step" | "host">) {
   const { items, facts } = store.snapshot().transcript;
   const onClient = facts?.lent?.tools.some(({ name }) => name === step.tool);
-  const reasons = onClient ? [] : missedHosts(items, undoneHosts(step.arguments, host).split(","));
+  const machine = useMachine();
+  const reasons = onClient ? [] : missedHosts(items, undoneHosts(step.arguments, host).split(","), machine);
   return reasons.map((reason) => (
     <p key={reason} className="warning">
       <span aria-hidden="true">! </span>
@@ -540,50 +562,78 @@ function isPreviewed(lines: readonly string[]): boolean {
   return lines.map(previewLine).some((line) => line !== "" && !isUnknown(line));
 }
 
-interface FindingsProps {
-  command: string;
-  findings: readonly Finding[];
-  previewed: boolean;
-}
-
 /** Returns true unless a finding only repeats the words for its class, as the badge of the card does. */
 function tellsMore({ why, class: risk }: Finding): boolean {
   return why !== riskLabel(risk);
 }
 
-/** Findings about a command. Those that only say that it makes changes are details if the preview names the changes. */
-function Findings({ command, findings, previewed }: FindingsProps) {
-  if (findings.length === 0) return null;
-  const groups = groupedFindings(command, findings.filter(tellsMore));
+interface FindingsProps {
+  groups: readonly FindingGroup[];
+  /** Number of findings that the server listed. */
+  count: number;
+  previewed: boolean;
+}
+
+/** Findings that need not be read. Those that only say that it makes changes are details if the preview names these. */
+function OtherFindings({ groups, count, previewed }: FindingsProps) {
   const details = previewed ? groups.filter(({ class: risk }) => risk === "changes") : [];
-  const others = groups.filter((group) => !details.includes(group));
   return (
     <>
-      {others.length > 0 && <FindingList groups={others} />}
+      <FindingList groups={groups.filter((group) => !details.includes(group))} />
       {details.length > 0 && (
         <details className="details">
           <summary>{details.length === 1 ? "1 more detail" : `${details.length} more details`}</summary>
           <FindingList groups={details} />
         </details>
       )}
-      {findings.length >= FINDINGS_MAX && (
+      {count >= FINDINGS_MAX && (
         <p className="meta">Findings are listed and underlined up to {FINDINGS_MAX}; the list is cut here.</p>
       )}
     </>
   );
 }
 
-function FindingList({ groups }: { groups: readonly PartFindings[] }) {
+function FindingList({ groups }: { groups: readonly FindingGroup[] }) {
+  if (groups.length === 0) return null;
   return (
     <ul className="findings">
-      {groups.map(({ text, whys, class: risk }) => (
-        <li key={text} className={text ? risk : `${risk} whole`}>
-          {text && <code title={neutralizeLine(text)}>{neutralizeLine(text)}</code>}{" "}
-          <span>{whys.map(neutralizeLine).join("; ")}</span>
-        </li>
-      ))}
+      {groups.map(({ parts, whys, class: risk }) => {
+        const [part = ""] = parts;
+        const why = whys.map(neutralizeLine).join("; ");
+        const isOne = parts.length === 1 && part !== "";
+        return (
+          <li key={part} className={isOne ? risk : `${risk} whole`}>
+            {isOne && <code title={neutralizeLine(part)}>{neutralizeLine(part)}</code>}{" "}
+            <span>
+              {why}
+              {parts.length > 1 && <FoundParts parts={parts} />}
+            </span>
+          </li>
+        );
+      })}
     </ul>
   );
+}
+
+/** The first parts that a finding is about. All are underlined in the command. */
+function FoundParts({ parts }: { parts: readonly string[] }) {
+  const named = parts.length > NAMED_PARTS_MAX + 1 ? parts.slice(0, NAMED_PARTS_MAX) : parts;
+  const others = parts.length - named.length;
+  return (
+    <>
+      {named.map((part, at) => (
+        <Fragment key={part}>
+          {at === 0 ? ": " : ", "}
+          <code title={neutralizeLine(part)}>{shortened(neutralizeLine(part))}</code>
+        </Fragment>
+      ))}
+      {others > 0 && ` and ${others} more`}
+    </>
+  );
+}
+
+function shortened(part: string): string {
+  return part.length > NAMED_CHARS_MAX ? `${part.slice(0, NAMED_CHARS_MAX)}…` : part;
 }
 
 function focusOnce(element: HTMLElement | null): void {

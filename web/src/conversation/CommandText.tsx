@@ -46,25 +46,36 @@ export function partsOf(command: string, findings: readonly Finding[]): CommandP
   });
 }
 
-/** Finding about a part of a command. */
-export interface PartFindings {
-  text: string;
+/** Parts of a command that have the same findings. */
+export interface FindingGroup {
+  parts: readonly string[];
   whys: readonly string[];
   /** Worst class of its findings. */
   class: RiskClass;
 }
 
-/** Groups the findings of a command by part, worst first, without duplicates. */
-export function groupedFindings(command: string, findings: readonly Finding[]): PartFindings[] {
+/** Groups the findings of a command by part and by reason, worst first, without duplicates. */
+export function groupedFindings(command: string, findings: readonly Finding[]): FindingGroup[] {
   const bytes = new TextEncoder().encode(command);
-  const groups = new Map<string, PartFindings>();
+  const byPart = new Map<string, FindingGroup>();
   for (const { start, end, why, class: risk } of findings) {
     const text = new TextDecoder().decode(bytes.subarray(start, end));
-    const { whys, class: known }: PartFindings = groups.get(text) ?? { text, whys: [], class: risk };
-    const worst = WORSE.indexOf(risk) > WORSE.indexOf(known) ? risk : known;
-    groups.set(text, { text, whys: whys.includes(why) ? whys : [...whys, why], class: worst });
+    const { whys, class: known }: FindingGroup = byPart.get(text) ?? { parts: [text], whys: [], class: risk };
+    const worst = isWorse(risk, known) ? risk : known;
+    byPart.set(text, { parts: [text], whys: whys.includes(why) ? whys : [...whys, why], class: worst });
+  }
+  const groups = new Map<string, FindingGroup>();
+  for (const group of byPart.values()) {
+    // A finding without a part is about the whole command.
+    const key = JSON.stringify([group.class, group.whys, group.parts.includes("")]);
+    groups.set(key, { ...group, parts: [...(groups.get(key)?.parts ?? []), ...group.parts] });
   }
   return [...groups.values()].sort((a, b) => WORSE.indexOf(b.class) - WORSE.indexOf(a.class));
+}
+
+/** Returns true if a class is worse than another one, such as `changes`. */
+export function isWorse(risk: RiskClass, than: RiskClass): boolean {
+  return WORSE.indexOf(risk) > WORSE.indexOf(than);
 }
 
 export function CommandText({ text, findings = [] }: { text: string; findings?: readonly Finding[] }) {

@@ -1,20 +1,18 @@
 /** The conversation: its messages, pending approvals and prompts, and the composer. */
 import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useLatest, useSessionView } from "../app/hooks";
+import { useLatest, useMedia, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { lazyPart, useLazyPart } from "../app/lazy-part";
 import { MeContext } from "../app/me";
 import { SessionFacts } from "../app/SessionFacts";
 import { placeOf } from "../state/call-place";
-import { completions } from "../state/commands";
 import { endsByMessage } from "../state/paused-turn";
 import { proposedSteps } from "../state/proposed-steps";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, type Transcript } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/command-actions";
 import { neutralize } from "../text/neutralize";
-import type { Skill } from "../wire";
-import { Announcer } from "./Announcer";
+import type { Mode, Skill } from "../wire";
 import { Composer, type ComposerHandle, isYes } from "./Composer";
 import { useFileDrop } from "./file-drop";
 import { Online } from "./online";
@@ -89,6 +87,7 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
     else backToComposer();
   }, [takesFocus, taken, backToComposer]);
   const name = modelName(transcript.facts?.model ?? "");
+  const phone = useMedia(PHONE);
   const me = useContext(MeContext);
   const watches = me !== undefined && !me.operate && !me.decide;
   const drop = useFileDrop(watches ? undefined : (files) => composer.current?.addFiles(files));
@@ -193,6 +192,7 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
             store={store}
             jobs={transcript.jobs}
             online={online && !watches}
+            phase={transcript.phase}
             show={(jobId) => setSought({ jobId })}
             stopped={backToComposer}
           />
@@ -202,7 +202,7 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
             ref={composer}
             store={store}
             prompt={mode === "agent" ? "agent:/>" : `${name}:/>`}
-            placeholder={mode === "agent" ? "Describe a task…" : `Ask ${name}…`}
+            placeholder={placeholderOf(mode, name, phone)}
             pending={view.pending}
             typed={view.typed}
             queued={transcript.queued}
@@ -221,15 +221,20 @@ export function Conversation({ store, commands, takesFocus, terminalShown, focus
             }
             upload={mayUpload ? upload : undefined}
             history={history}
-            complete={(text) => completions(text, skills)}
+            complete={(text) => parts?.completions(text, skills) ?? []}
             buffer={hasTerminal ? commands.buffer : undefined}
           />
         )}
       </div>
       {parts && file && <parts.UploadDialog store={store} file={file} close={() => setFile(undefined)} />}
-      <Announcer view={view} />
+      {parts && <parts.Announcer view={view} />}
     </section>
   );
+}
+
+function placeholderOf(mode: Mode, model: string, phone: boolean): string {
+  if (mode === "agent") return phone ? "Task…" : "Describe a task…";
+  return phone ? "Ask…" : `Ask ${model}…`;
 }
 
 /** Returns the skills of a session. The log contains them from the first turn on; before that, the server is asked. */
@@ -281,6 +286,8 @@ function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView 
   ));
 }
 
+/** Windows whose prompt has no room for a longer placeholder. */
+const PHONE = "(max-width: 400px)";
 /** Examples of a first prompt. */
 const EXAMPLES = ["How full is the disk?", "Which services have failed?", "What uses the most memory?"];
 

@@ -1,8 +1,12 @@
 /** The virtualized list of a conversation's rows. */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { useLatest } from "../app/hooks";
+import { useLatest, useSessionPart } from "../app/hooks";
 import { Icon } from "../app/icons";
 import type { SessionStore } from "../state/session-store";
+import { FindBar } from "./FindBar";
+import type { Hit } from "./find-text";
+import { Found } from "./found";
+import { JobsRead } from "./jobs-read";
 import { RowView } from "./RowView";
 import type { Row } from "./rows";
 import { useVirtualRows } from "./virtual-rows";
@@ -111,6 +115,21 @@ export function RowList({ store, rows, sends, empty, undone, sought }: RowListPr
     virtual.scrollToIndex(at, { align: "start" });
   }, [sought]);
 
+  const find = useSessionPart(store, (view) => view.find);
+  const jobsRead = useSessionPart(store, (view) => view.jobsRead);
+  const [hit, setHit] = useState<Hit>();
+  useFindKey(store);
+  const reveal = (index: number) => {
+    follows.current = false;
+    settle();
+    setAway(true);
+    virtual.scrollToIndex(index, { align: "center" });
+  };
+  const firstInView = () => {
+    const top = scroller.current?.scrollTop ?? 0;
+    return rows[virtual.getVirtualItems().find(({ end }) => end > top)?.index ?? 0]?.id;
+  };
+
   const last = useRef({ top: 0, height: 0 });
   /** Time until which scrolling counts as the user's, because measuring rows also scrolls the list. */
   const ownUntil = useRef(0);
@@ -146,6 +165,22 @@ export function RowList({ store, rows, sends, empty, undone, sought }: RowListPr
 
   return (
     <div className="list">
+      {find && (
+        <FindBar
+          store={store}
+          find={find}
+          rows={rows}
+          scroller={scroller}
+          reveal={reveal}
+          arrived={() => {
+            virtual.cancelScroll();
+            follows.current = false;
+            scrolled();
+          }}
+          firstInView={firstInView}
+          onHit={setHit}
+        />
+      )}
       <section
         className="scroller"
         ref={scroller}
@@ -158,16 +193,20 @@ export function RowList({ store, rows, sends, empty, undone, sought }: RowListPr
         aria-label="Messages"
       >
         <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
-          {drawn.map(({ index, key }) => {
-            const row = rows[index];
-            return (
-              row && (
-                <div key={key} data-index={index} ref={virtual.measureElement} className="row">
-                  <RowView row={row} session={store.id} showAll={showAll} undo={undo} />
-                </div>
-              )
-            );
-          })}
+          <Found value={find && (hit ?? "none")}>
+            <JobsRead value={jobsRead}>
+              {drawn.map(({ index, key }) => {
+                const row = rows[index];
+                return (
+                  row && (
+                    <div key={key} data-index={index} ref={virtual.measureElement} className="row">
+                      <RowView row={row} session={store.id} showAll={showAll} undo={undo} />
+                    </div>
+                  )
+                );
+              })}
+            </JobsRead>
+          </Found>
         </div>
         {isEmpty && empty}
       </section>
@@ -178,4 +217,21 @@ export function RowList({ store, rows, sends, empty, undone, sought }: RowListPr
       )}
     </div>
   );
+}
+
+/** Ctrl+F in the conversation opens the search; in its field, the key is the browser's own. */
+function useFindKey(store: SessionStore): void {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const { target, key, ctrlKey, metaKey, altKey, shiftKey } = event;
+      if (event.defaultPrevented || key.toLowerCase() !== "f" || !(ctrlKey || metaKey) || altKey || shiftKey)
+        return;
+      if (!(target instanceof Element && target.closest(".conversation")) || target.closest(".find, dialog"))
+        return;
+      event.preventDefault();
+      store.find({ words: "", ofList: false });
+    };
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, [store]);
 }

@@ -1,7 +1,7 @@
 /** One row of a conversation. */
 
-import { memo, useState } from "react";
-import { asSubject, useName } from "../app/me";
+import { memo } from "react";
+import { asSubject, useMachine, useName } from "../app/me";
 import type { Item, Notice } from "../state/item";
 import { SafeText } from "../text/Code";
 import { CodeSpans } from "../text/CodeSpans";
@@ -9,7 +9,10 @@ import { CopyButton } from "../text/CopyButton";
 import { usage } from "../text/labels";
 import { Markdown } from "../text/Markdown";
 import { neutralize } from "../text/neutralize";
+import { noticeText } from "../text/notices";
 import type { SessionId } from "../wire";
+import { endText } from "./end-text";
+import { useUnfolded } from "./found";
 import type { Row } from "./rows";
 import { StepCard } from "./StepCard";
 
@@ -49,7 +52,7 @@ function ItemView({ item, session, undo }: { item: Item; session: SessionId; und
     case "answer":
       return <Answer text={item.text} whole={item.state !== "streaming"} broken={item.state === "broken"} />;
     case "reasoning":
-      return <Reasoning text={item.text} streaming={item.state === "streaming"} />;
+      return <Reasoning id={item.id} text={item.text} streaming={item.state === "streaming"} />;
     case "step":
       return <StepCard step={item} session={session} undo={undo} />;
     case "complete":
@@ -70,12 +73,16 @@ function ItemView({ item, session, undo }: { item: Item; session: SessionId; und
   }
 }
 
-function NoticeLine({ notice: { text, weight, by } }: { notice: Notice }) {
+function NoticeLine({ notice }: { notice: Notice }) {
+  const { weight, by } = notice;
   const nameOf = useName();
+  const machine = useMachine();
   return (
     <p className={`notice ${weight}`}>
       {by !== undefined && `${asSubject(nameOf(by))} `}
-      <CodeSpans text={text} />
+      <span className="said">
+        <CodeSpans text={noticeText(notice, machine)} />
+      </span>
     </p>
   );
 }
@@ -107,8 +114,8 @@ function Answer({ text, whole, broken = false }: { text: string; whole: boolean;
   );
 }
 
-function Reasoning({ text, streaming }: { text: string; streaming: boolean }) {
-  const [open, setOpen] = useState(false);
+function Reasoning({ id, text, streaming }: { id: string; text: string; streaming: boolean }) {
+  const [open, setOpen] = useUnfolded(id, "reasoning");
   return (
     <details className="reasoning" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{streaming ? "thinking…" : "reasoning"}</summary>
@@ -118,26 +125,32 @@ function Reasoning({ text, streaming }: { text: string; streaming: boolean }) {
 }
 
 function End({ item }: { item: Extract<Item, { kind: "end" }> }) {
-  const tokens = usage(item.usage);
-  const calls = item.iterations === 1 ? "1 model call" : `${item.iterations} model calls`;
-  if (item.reason === "cancelled") return <p className="end">stopped</p>;
-  if (item.reason === "paused") {
-    return <p className="end">stopped: a prompt or a command came while the turn was paused</p>;
+  const machine = useMachine();
+  const text = endText(item, machine);
+  const { reason, error } = item;
+  if (reason === "cancelled" || reason === "paused") return <p className="end said">{text}</p>;
+  if (reason === "end_turn" && !error) {
+    const tokens = usage(item.usage);
+    const calls = item.iterations === 1 ? "1 model call" : `${item.iterations} model calls`;
+    return (
+      <>
+        {text !== undefined && (
+          <p className="end missed">
+            <span aria-hidden="true">✗</span> <span className="said">{text}</span>
+          </p>
+        )}
+        <p className="end">{tokens ? `${calls} · tokens: ${tokens}` : calls}</p>
+      </>
+    );
   }
-  if (item.reason === "end_turn" && !item.error) {
-    return <p className="end">{tokens ? `${calls} · tokens: ${tokens}` : calls}</p>;
-  }
-  const limit = `stopped after ${item.iterations} model calls; send \`continue\`, or raise max_iterations`;
-  const why =
-    item.error ??
-    { max_iterations: limit, failed: "the turn failed", end_turn: "" }[item.reason] ??
-    item.reason;
   return (
     <article className="card error" aria-label="Error">
       <span className="tag">
         <span aria-hidden="true">✗</span> Error:
       </span>{" "}
-      <CodeSpans text={why} />
+      <span className="said">
+        <CodeSpans text={text ?? ""} />
+      </span>
     </article>
   );
 }

@@ -1,5 +1,5 @@
 /** Card of a tool call: reasoning, command or keys, output, status (the step cards of juni-cli). */
-import { Fragment, memo, useContext, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Fragment, memo, useContext, useLayoutEffect, useMemo, useRef } from "react";
 import { MeContext, useName } from "../app/me";
 import { artifactPath } from "../protocol/api";
 import type { Outcome, Step, StepJob, StepKind } from "../state/item";
@@ -7,15 +7,17 @@ import { SafeText } from "../text/Code";
 import { CopyButton } from "../text/CopyButton";
 import { changedLine } from "../text/changed-line";
 import { editOf } from "../text/file-edit";
-import { hostCounts, resultLabel } from "../text/host-results";
-import { duration, originLabel, statusLabel, statusSign } from "../text/labels";
+import { hostCounts, outcomeLabel } from "../text/host-results";
+import { duration, jobLabel, originLabel, statusSign } from "../text/labels";
 import { earlierLabel, lastLines } from "../text/last-lines";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
-import { RUNNING_NOTE, runningProgram } from "../text/running-program";
-import type { SessionId, Status } from "../wire";
+import type { SessionId } from "../wire";
 import { CommandText } from "./CommandText";
 import { FileDiff } from "./FileDiff";
+import { useUnfolded } from "./found";
+import { JobsRead } from "./jobs-read";
 import { Online } from "./online";
+import { OMITTED, shownOutput, showsOutput } from "./step-output";
 import { useOverwrite } from "./use-overwrite";
 
 /** Longer output is collapsed at first. */
@@ -24,17 +26,12 @@ const SHOWN_CHARS_MAX = 20_000;
 const FITTING_CHARS_MAX = 240;
 /** Maximum distance from the end at which a box of output keeps following it, in pixels. */
 const NEAR_PX = 24;
-/** Line in the result of a call that became a job. The status says the same. */
-const JOB_NOTE = /^\[still running in the background as job \d+; see `jobs`\]$/m;
+/** The page was not connected when the call began, so it does not know if the call has printed something before. */
+const MISSED_OUTPUT = "… output before this moment, if any, follows when the command ends";
 /** Lines of a command that are shown at first. */
 const COMMAND_LINES = 10;
 /** Rows of a box of output; see `.output`. */
 const OUTPUT_ROWS = 14;
-/** Note for the model about what a user typed in the terminal, which a notice tells the user; see sysop-host. */
-const TYPED_NOTE = /^\[[^\n]*; the output is private unless they share it[^\n]*\]\n?/gm;
-/** Beginning of the result of a call that a user rejected, which is for the model; see `REJECTED_BY_USER` in sysop-core. */
-const REJECTED_BY_USER = "the user rejected this call";
-
 interface Props {
   step: Step;
   session: SessionId;
@@ -61,7 +58,7 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
         <span className="sign" aria-hidden="true">
           {tone === "refused" ? "⊘" : SIGNS[step.cardKind]}
         </span>
-        <Command text={step.command} />
+        <Command id={step.id} text={step.command} />
         {step.cardKind !== "tool" && <CopyButton text={step.command} />}
       </div>
       {step.editedFrom !== undefined && (
@@ -70,7 +67,7 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
         </p>
       )}
       {edit && <FileDiff edit={edit} overwrite={overwrite} />}
-      {!(edit && outcome?.status === "ok") && <Output step={step} />}
+      {showsOutput(step) && <Output step={step} />}
       <StatusLine step={step} session={session} />
       <Changed step={step} undo={undo} />
     </article>
@@ -80,8 +77,8 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
 const SIGNS: Record<StepKind, string> = { send_keys: "⌨", command: ">", tool: "⚙" };
 
 /** A command, of which the first lines are shown if it is long. */
-function Command({ text }: { text: string }) {
-  const [all, setAll] = useState(false);
+function Command({ id, text }: { id: string; text: string }) {
+  const [all, setAll] = useUnfolded(id, "command");
   const lines = text.split("\n");
   const long = lines.length > COMMAND_LINES;
   return (
@@ -99,9 +96,6 @@ function Command({ text }: { text: string }) {
 function allLines(count: number): string {
   return `Show all ${count} lines`;
 }
-
-/** Marks of what an output omits; see sysop-host. */
-const OMITTED = /^… \[([\d,]+) lines?, [\d,]+ bytes? omitted;/gm;
 
 /** Offers to show the lines of an output, of which the middle may be omitted: the whole output is a download. */
 function moreLines(raw: string, rows: number, outcome: Outcome | undefined): string {
@@ -122,31 +116,23 @@ function WaitingStep({ step }: { step: Step }) {
   );
 }
 
-/** The part of a refusal that tells the model what to do; see `ADVICE_TO_MODEL` in sysop-core. */
-const ADVICE = /(?:\. The call was recorded as a step of your plan:|; do not try to work around it).*$/s;
-
-function withoutAdvice(output: string, status: Status): string {
-  return status === "rejected" ? output.replace(ADVICE, "") : output;
-}
-
 function Output({ step }: { step: Step }) {
-  const [all, setAll] = useState(false);
+  const [unfolded, setUnfolded] = useUnfolded(step.id, "output");
   const { outcome } = step;
-  const whole = outcome ? withoutAdvice(withoutExitCode(endOf(step, outcome)), outcome.status) : step.tail;
-  const own = step.tool === "undo" && outcome?.status === "ok" ? whole.replace(/^OK, /, "") : whole;
-  const noted = outcome && runningProgram(outcome) ? own.replace(RUNNING_NOTE, "") : own;
-  const raw = (step.job ? noted.replace(JOB_NOTE, "") : noted).replace(TYPED_NOTE, "");
+  const raw = shownOutput(step);
   // The output of each host begins with the host's name.
   const several = (outcome?.hosts.length ?? 0) > 1;
   const missed = !outcome && step.missedOutput;
   if (!raw.trim() && !missed) return null;
-  // The status line says it, with the name.
-  if (step.decided.state === "rejected" && raw.startsWith(REJECTED_BY_USER)) return null;
-  const { shown, lines, chars } = lastLines(raw, all || several ? Number.POSITIVE_INFINITY : SHOWN_CHARS_MAX);
+  const isLong = !several && raw.length > SHOWN_CHARS_MAX;
+  const charsMax = unfolded || several ? Number.POSITIVE_INFINITY : SHOWN_CHARS_MAX;
+  const { shown, lines, chars } = lastLines(raw, charsMax);
   const text = plainOutput(shown).replace(/\n+$/, "");
   const ended = outcome !== undefined;
   // A box that grows with a running command would push away what follows it.
-  const rows = ended || chars > 0 ? lines + text.split("\n").length : 0;
+  const rows = ended || isLong ? lines + text.split("\n").length : 0;
+  const folds = isLong || rows > OUTPUT_ROWS;
+  const all = unfolded && folds;
   return (
     <>
       {step.skipped > 0 && (
@@ -157,12 +143,12 @@ function Output({ step }: { step: Step }) {
       {chars > 0 && <p className="meta">{earlierLabel(lines, chars)} not shown</p>}
       <OutputBox
         wraps={outcome !== undefined && isMessage(step, outcome, rows)}
-        text={missed ? `… earlier output follows when the command ends\n${text}` : text}
+        text={missed ? `${MISSED_OUTPUT}\n${text}` : text}
         fromTop={several}
         whole={all && ended}
       />
-      {(all || chars > 0 || rows > OUTPUT_ROWS) && (
-        <button type="button" className="small more" aria-expanded={all} onClick={() => setAll(!all)}>
+      {folds && (
+        <button type="button" className="small more" aria-expanded={all} onClick={() => setUnfolded(!all)}>
           {all ? "Show less" : rows > 1 ? moreLines(raw, rows, outcome) : "Show all of it"}
         </button>
       )}
@@ -240,7 +226,7 @@ function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
   const undoable = outcome.undo === "exact" || outcome.undo === "partly";
   return (
     <footer className="status">
-      <span>{line}</span>
+      <span className="changed">{line}</span>
       {undone && (
         <span className="undone">
           <span aria-hidden="true">↩</span> {undone === "exact" ? "undone" : "partly undone"}
@@ -255,18 +241,6 @@ function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
   );
 }
 
-/** The end of a command: that of its background job, if it became one that has ended with output. */
-function endOf({ job }: Step, outcome: Outcome): Pick<Outcome, "output" | "exitCode"> {
-  return job?.output ? { output: job.output, exitCode: job.exitCode } : outcome;
-}
-
-/** Removes the exit code line, which is for the model; users see the exit code below the output. */
-function withoutExitCode({ output, exitCode }: Pick<Outcome, "output" | "exitCode">): string {
-  const told = `[exit code ${exitCode}]`;
-  const text = output.trimEnd();
-  return text.endsWith(told) ? text.slice(0, -told.length) : output;
-}
-
 function RunningBadge() {
   const online = useContext(Online);
   return (
@@ -275,6 +249,11 @@ function RunningBadge() {
       {online ? "running" : "last known: running"}
     </span>
   );
+}
+
+/** Time of day, to the second. */
+function clock(time: number): string {
+  return new Date(time).toLocaleTimeString();
 }
 
 /** The command went on as a background job, so that its own outcome says nothing about it. */
@@ -288,7 +267,7 @@ function JobBadge({ job: { jobId, status, exitCode } }: { job: StepJob }) {
   }
   return (
     <span className={`badge ${status}`}>
-      <span aria-hidden="true">{statusSign(status)}</span> job {jobId}: {statusLabel(status)}
+      <span aria-hidden="true">{statusSign(status)}</span> job {jobId}: {jobLabel(status)}
       {exitCode !== undefined && `, exit code ${exitCode}`}
     </span>
   );
@@ -312,9 +291,14 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   const hosts = outcome && hostCounts(outcome.hosts);
   const artifact = step.job?.artifact ?? outcome?.artefact;
   const job = outcome?.status === "ok" || outcome?.status === "timeout" ? step.job : undefined;
+  const isRead = job?.read !== undefined && job.status === undefined;
+  const readAt = useContext(JobsRead).get(job?.read?.call ?? "");
   return (
     <footer className="status">
       {job && <JobBadge job={job} />}
+      {isRead && (
+        <span>output {readAt === undefined ? "when it was last read" : `as of ${clock(readAt)}`}</span>
+      )}
       {(outcome?.status === "rejected" || (!outcome && decided.state === "rejected")) && (
         <span className="badge refused">
           <span aria-hidden="true">⊘</span> not run
@@ -322,8 +306,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
       )}
       {outcome && outcome.status !== "rejected" && !job && (
         <span className={`badge ${outcome.status}`}>
-          <span aria-hidden="true">{statusSign(outcome.status)}</span>{" "}
-          {runningProgram(outcome) ?? resultLabel(outcome.status, outcome.hosts)}
+          <span aria-hidden="true">{statusSign(outcome.status)}</span> {outcomeLabel(outcome)}
           {outcome.exitCode !== undefined && `, exit code ${outcome.exitCode}`}
         </span>
       )}

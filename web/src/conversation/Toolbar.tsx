@@ -174,7 +174,7 @@ function HostName({ host }: { host: string | undefined }) {
   return (
     <span className="on-host" title={`Tools run on ${hostLabel(host, machine)}`}>
       <span>on </span>
-      <strong>{shortHostLabel(host)}</strong>
+      <strong>{shortHostLabel(host, machine)}</strong>
     </span>
   );
 }

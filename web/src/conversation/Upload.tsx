@@ -7,7 +7,7 @@ import { useModal } from "../app/Dialog";
 import { useMachine } from "../app/me";
 import type { SessionStore } from "../state/session-store";
 import { hostLabel } from "../text/labels";
-import { neutralizeLine } from "../text/neutralize";
+import { neutralizeLine, stripInvisible } from "../text/neutralize";
 
 /** Maximum size of a file, in KiB; larger ones need `scp`. */
 const KIB_MAX = 256;
@@ -23,6 +23,11 @@ async function textOf(file: File): Promise<{ text: string } | { why: string }> {
   } catch {
     return { why: "This is not a text file. Copy it with scp." };
   }
+}
+
+/** Returns a path for a file: its name without characters that would be invisible in the field, or reorder it. */
+function pathFor({ name }: File): string {
+  return stripInvisible(name).replace(/[\t\n]/g, "");
 }
 
 interface Props {
@@ -59,7 +64,7 @@ export function UploadDialog({ store, file, close }: Props) {
           <input
             name="path"
             className="field"
-            defaultValue={file.name}
+            defaultValue={pathFor(file)}
             spellCheck="false"
             autoComplete="off"
           />

@@ -156,7 +156,7 @@ test("an edit and a reason that were left are there again on the same card", asy
 async function drawUnread(edits: string[]): Promise<HTMLTextAreaElement> {
   await draw(proposed("bash", { command: LONG }, { command: LONG }, edits));
   await tellEnd(false);
-  await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  await vi.waitUntil(() => button("Keep reading"), { timeout: 10_000 });
   button("Edit")?.click();
   const box = (await field()) as HTMLTextAreaElement;
   await tellEnd(false);
@@ -176,7 +176,7 @@ test.each([
   const scrolled = vi.spyOn(body, "scrollBy").mockImplementation(() => undefined);
   await fill(text);
   await tellEnd(false);
-  await vi.waitUntil(() => button("Read on")?.textContent?.endsWith("Ctrl+Enter"), { timeout: 10_000 });
+  await vi.waitUntil(() => button("Keep reading")?.textContent?.endsWith("Ctrl+Enter"), { timeout: 10_000 });
   press(box, "Enter", { ctrlKey: true });
   expect([scrolled.mock.calls.length, decide.mock.calls]).toEqual([1, []]);
   expect(document.activeElement).toBe(box);
@@ -195,7 +195,7 @@ test("a short text in the field does not count as the long command that returns 
   await vi.waitUntil(() => button("Run edited")?.disabled === false, { timeout: 10_000 });
   await fill(LONG);
   await tellEnd(false);
-  await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  await vi.waitUntil(() => button("Keep reading"), { timeout: 10_000 });
   press(box, "Enter", { ctrlKey: true });
   expect(decide).not.toHaveBeenCalled();
 });
@@ -212,7 +212,7 @@ test("what is told late about a text in the field does not count for the proposa
   button("Edit")?.click();
   press(await fill(LONG), "Enter", { ctrlKey: true });
   await tellEnd(false);
-  await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  await vi.waitUntil(() => button("Keep reading"), { timeout: 10_000 });
   expect([button("Run"), decide.mock.calls]).toEqual([undefined, []]);
 });
 
@@ -227,12 +227,12 @@ test("an edit of a proposal whose preview came late hides nothing that must be r
   await draw({ ...step, preview: ["removes 900 files"] });
   const scroll = await vi.waitUntil(() => (view === first ? undefined : view));
   scroll(false);
-  await vi.waitUntil(() => button("Read on"));
+  await vi.waitUntil(() => button("Keep reading"));
   button("Edit")?.click();
   const box = (await field()) as HTMLTextAreaElement;
   const ofEdit = await vi.waitUntil(() => (view === scroll ? undefined : view));
   ofEdit(false);
-  await vi.waitUntil(() => button("Read on"));
+  await vi.waitUntil(() => button("Keep reading"));
   press(box, "Enter");
   expect(decide).not.toHaveBeenCalled();
 });
@@ -277,8 +277,8 @@ test("Enter reads on while the end is not in view, and runs only after it has be
   const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
   const card = await draw(proposed("bash", { command: LONG }, { command: LONG }));
   const scroll = await tellEnd(false);
-  const more = await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
-  expect(more.textContent).toBe("Read on: 1 page Enter");
+  const more = await vi.waitUntil(() => button("Keep reading"), { timeout: 10_000 });
+  expect(more.textContent).toBe("Keep reading (1 page) Enter");
   const body = card.querySelector(".card-body") as HTMLElement;
   const scrolled = vi.spyOn(body, "scrollBy").mockImplementation(() => scroll(true));
   const now = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
@@ -295,13 +295,13 @@ test("Enter reads on while the end is not in view, and runs only after it has be
   expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow");
 });
 
-test("Read on gives the focus to the card, and leaves out what cannot be answered yet", async () => {
+test("Keep reading gives the focus to the card, and leaves out what cannot be answered yet", async () => {
   const covers = { exact: { command: "a" } };
   const card = await draw(proposed("bash", { command: "a" }, { command: "a", covers, always: "[[rule]]" }));
   await tellEnd(false);
-  const more = await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  const more = await vi.waitUntil(() => button("Keep reading"), { timeout: 10_000 });
   const names = () => [...document.querySelectorAll("footer button")].map(({ textContent }) => textContent);
-  expect(names()).toEqual(["Read on: 1 page Enter", "Edit e", "Reject r"]);
+  expect(names()).toEqual(["Keep reading (1 page) Enter", "Edit e", "Reject r"]);
   more.focus();
   more.click();
   expect(document.activeElement).toBe(card);
@@ -324,7 +324,7 @@ test("no answer runs a command before its end has been in view", async () => {
   const card = await draw(proposed("bash", { command: "a" }, { command: "a", risk: "dangerous" }));
   const scroll = await vi.waitUntil(() => view);
   scroll(false);
-  const more = await vi.waitUntil(() => button("Read on"));
+  const more = await vi.waitUntil(() => button("Keep reading"));
   const body = card.querySelector(".card-body") as HTMLElement;
   const scrolled = vi.spyOn(body, "scrollBy").mockImplementation(() => undefined);
   more.click();
@@ -364,7 +364,7 @@ test.each<[string, object, string]>([
   const card = await draw(proposed(tool, args, { covers }));
   const scroll = await vi.waitUntil(() => view, { timeout: 10_000 });
   scroll(false);
-  await vi.waitUntil(() => button("Read on"), { timeout: 10_000 });
+  await vi.waitUntil(() => button("Keep reading"), { timeout: 10_000 });
   vi.spyOn(performance, "now").mockReturnValue(performance.now() + 1_000);
   press(card, "Enter");
   button("Allow for session")?.click();
@@ -373,6 +373,61 @@ test.each<[string, object, string]>([
   await vi.waitUntil(() => button(yes)?.disabled === false, { timeout: 10_000 });
   button(yes)?.click();
   expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow");
+});
+
+test("the findings that must be read are the last ones before the end, the worst next to it", async () => {
+  const command = "touch a b c d e; sh x; rm y";
+  const of = (part: string, risk: string, why: string) => {
+    const start = command.indexOf(part);
+    return { start, end: start + part.length, class: risk, why };
+  };
+  const touched = [..."abde", "c d"].map((part) => of(part, "changes", "creates a file"));
+  const findings = [of("rm y", "dangerous", "deletes"), ...touched, of("sh x", "opaque", "runs a script")];
+  const card = await draw(proposed("bash", { command }, { command, findings, preview: ["removes 1 file"] }));
+  const reading = card.querySelector(".to-read");
+  expect([...(reading?.children ?? [])].map(({ className }) => className)).toEqual([
+    "what command",
+    "effect",
+    "findings",
+    "end-mark",
+  ]);
+  const rows = [...(reading?.querySelectorAll(".findings li") ?? [])];
+  expect(rows.map(({ className, textContent }) => `${className}: ${textContent}`)).toEqual([
+    "opaque: sh x runs a script",
+    "dangerous: rm y deletes",
+  ]);
+  const others = card.querySelector(".card-body > .details .findings");
+  expect(others?.textContent?.trim()).toBe("creates a file: a, b, d and 2 more");
+});
+
+test("the findings of a dangerous edit must be read", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const findings = [{ start: 0, end: 2, class: "dangerous" as const, why: "deletes files" }];
+  const card = await draw(proposed("bash", { command: "rm x" }, { command: "rm x", findings }));
+  const reading = card.querySelector(".to-read");
+  expect(reading?.querySelector(".findings")?.textContent).toContain("deletes files");
+  (await vi.waitUntil(() => view, { timeout: 10_000 }))(true);
+  await vi.waitUntil(() => button("Run")?.disabled === false, { timeout: 10_000 });
+  button("Edit")?.click();
+  await fill("rm y");
+  const edited = {
+    type: "approval.preview",
+    toolCallId: "c",
+    command: "rm y",
+    preview: [],
+    risk: "dangerous",
+  };
+  const step = proposed("bash", { command: "rm x" }, { command: "rm x", findings }, ["rm y"]);
+  const edits = new Map([["rm y", { ...edited, risk: "dangerous" as const, findings }]]);
+  root.render(cardOf({ ...step, edits }, "web1"));
+  await vi.waitUntil(() => document.querySelector(".risk.dangerous"), { timeout: 10_000 });
+  view?.(false);
+  await vi.waitUntil(() => button("Keep reading"), { timeout: 10_000 });
+  expect(button("Run edited")).toBeUndefined();
+  view?.(true);
+  await vi.waitUntil(() => button("Run edited")?.disabled === false, { timeout: 10_000 });
+  button("Run edited")?.click();
+  expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow", { command: "rm y" });
 });
 
 test("the answer for a long proposal tells the number of pages that are left", async () => {
@@ -391,7 +446,7 @@ test("the answer for a long proposal tells the number of pages that are left", a
   await draw(proposed("bash", { command: "a" }, { command: "a" }));
   const scroll = await vi.waitUntil(() => view, { timeout: 10_000 });
   scroll(false);
-  await vi.waitUntil(() => button("Read on: 3 pages"), { timeout: 10_000 });
+  await vi.waitUntil(() => button("Keep reading (3 pages)"), { timeout: 10_000 });
 });
 
 test("a note is asked for by its text, with its line breaks, and is shown once", async () => {
@@ -604,7 +659,7 @@ test("an overwrite whose change is cut is applied only after its end has been in
   const card = await draw({ ...written, preview: [OVERWRITE, "@@ -2 +2 @@", " one", "… 2 more lines"] });
   const scroll = await vi.waitUntil(() => (view === first ? undefined : view));
   scroll(false);
-  await vi.waitUntil(() => button("Read on"));
+  await vi.waitUntil(() => button("Keep reading"));
   expect(button("Apply")).toBeUndefined();
   expect(button("Allow for session")).toBeUndefined();
   expect(card.querySelector(".diff")?.textContent).toContain(

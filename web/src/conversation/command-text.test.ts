@@ -44,8 +44,30 @@ test("findings about the same word are grouped, and the worst comes first", () =
     finding(12, 14, "makes changes"),
     finding(12, 14, "deletes", "dangerous"),
   ]);
-  expect(found.map(({ text, whys }) => `${text}: ${whys}`)).toEqual([
+  expect(found.map(({ parts, whys }) => `${parts}: ${whys}`)).toEqual([
     "rm: makes changes,deletes",
     "sudo: runs as root",
+  ]);
+});
+
+test("parts with the same findings are one group", () => {
+  const command = "touch a b; rm c";
+  const of = (part: string, why: string) => {
+    const start = command.indexOf(part);
+    return found(start, start + part.length, "changes", why);
+  };
+  const findings = [
+    of("a", "creates a file"),
+    of("b", "creates a file"),
+    of("rm", "deletes"),
+    of("c", "deletes"),
+  ];
+  const whole = found(0, 0, "changes", "creates a file");
+  const groups = groupedFindings(command, [...findings, of("c", "is recursive"), whole]);
+  expect(groups.map(({ parts, whys }) => `${parts}: ${whys}`)).toEqual([
+    "a,b: creates a file",
+    "rm: deletes",
+    "c: deletes,is recursive",
+    ": creates a file",
   ]);
 });

@@ -27,6 +27,8 @@ const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
   sends: 0,
   begun: new Map(),
   asked: undefined,
+  jobsRead: new Map(),
+  find: undefined,
   ...more,
 });
 const ids = (shown: SessionView) => rowsOf(shown).map(({ id }) => id);

@@ -37,7 +37,7 @@ export function rowsOf(view: SessionView): Row[] {
 
 /** Returns true unless the item is the end of a turn without anything to report. */
 function isShown(item: Item, before: Item | undefined): boolean {
-  if (item.kind === "cleared") return false;
+  if (item.kind === "cleared" || (item.kind === "step" && item.isTold)) return false;
   if (item.kind !== "end" || item.iterations > 0) return true;
   return item.reason === "end_turn" ? Boolean(item.error) : !(item.reason === "failed" && isFailed(before));
 }

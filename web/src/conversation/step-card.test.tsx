@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Step } from "../state/item";
 import { emptyTranscript, fold } from "../state/transcript";
 import type { ServerMessage } from "../wire";
+import { Found } from "./found";
 import { StepCard } from "./StepCard";
 
 let root: Root;
@@ -39,6 +40,65 @@ test("all of a long command and of its output can be shown and folded again", as
   for (const at of [0, 1]) click(at);
   await vi.waitUntil(() => names().every((name) => name !== "Show less"));
   expect(names()).toEqual(folded);
+});
+
+test("the search unfolds only an output that is folded, until it shows another hit", async () => {
+  const card = (lines: number) => {
+    const call = { sessionId: "s", toolCallId: "c", name: "bash" };
+    const output = Array.from({ length: lines }, (_, at) => `${at}.`).join("\n");
+    const messages = [
+      { ...call, seq: 1, type: "tool.call", arguments: { command: "seq" }, origin: "model" },
+      { ...call, seq: 2, type: "tool.finished", status: "ok", exitCode: 0, output },
+    ];
+    const { items } = fold(emptyTranscript, messages as unknown as ServerMessage[]);
+    return <StepCard step={items[0] as Step} session="s" undo={() => undefined} />;
+  };
+  const hit = { row: "step-c", part: "output" as const };
+  const search = (found: typeof hit | "none" | undefined, lines = 20) =>
+    root.render(<Found value={found}>{card(lines)}</Found>);
+  const name = () => document.querySelector(".more")?.textContent;
+  search(hit, 2);
+  await vi.waitUntil(() => document.querySelector(".output"));
+  expect([name(), document.querySelector(".whole")]).toEqual([undefined, null]);
+  search(hit);
+  await vi.waitUntil(() => name() === "Show less");
+  search(undefined);
+  search("none");
+  await vi.waitUntil(() => name() === "Show all 20 lines");
+  search(hit);
+  await vi.waitUntil(() => name() === "Show less");
+  search({ ...hit, row: "step-d" });
+  await vi.waitUntil(() => name() === "Show all 20 lines");
+  document.querySelector<HTMLButtonElement>(".more")?.click();
+  await vi.waitUntil(() => name() === "Show less");
+  search(hit);
+  search("none", 21);
+  await vi.waitUntil(() => document.querySelector(".output")?.textContent?.includes("20."));
+  expect(name()).toBe("Show less");
+});
+
+test("the output that a search unfolded stays so when the search is closed", async () => {
+  const call = { sessionId: "s", toolCallId: "c", name: "bash" };
+  const messages = [
+    { ...call, seq: 1, type: "tool.call", arguments: { command: "seq" }, origin: "model" },
+    { ...call, seq: 2, type: "tool.finished", status: "ok", output: "x\n".repeat(20) },
+  ];
+  const { items } = fold(emptyTranscript, messages as unknown as ServerMessage[]);
+  const search = (found: { row: string; part: "output" } | undefined, isKnown = true) =>
+    root.render(
+      <Found value={found}>
+        <StepCard
+          step={{ ...(items[0] as Step), reason: isKnown ? "a" : "b" }}
+          session="s"
+          undo={() => undefined}
+        />
+      </Found>,
+    );
+  search({ row: "step-c", part: "output" });
+  await vi.waitUntil(() => document.querySelector(".whole"));
+  search(undefined, false);
+  await vi.waitUntil(() => document.querySelector(".why")?.textContent === "b");
+  expect(document.querySelector(".whole")).not.toBeNull();
 });
 
 test("a finished undo says what was put back, without the word for the model", async () => {

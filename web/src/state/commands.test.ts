@@ -1,17 +1,33 @@
 import { expect, test } from "vitest";
+import type { Skill } from "../wire";
 import { completions, parseCommand } from "./commands";
+import { emptyTranscript } from "./transcript";
 
-const usage = { inputTokens: 12_000, outputTokens: 900, cachedTokens: 3_000 };
+const idle = { ...emptyTranscript, usage: { inputTokens: 12_000, outputTokens: 900, cachedTokens: 3_000 } };
+
+function parse(text: string, { transcript = idle, skills = [] as Skill[] } = {}) {
+  return parseCommand(text, transcript, skills);
+}
+
+function told(text: string, transcript = idle): string {
+  const command = parse(text, { transcript });
+  return command?.kind === "tell" ? command.text : "";
+}
 
 test("commands are recognized by their whole name", () => {
-  expect(parseCommand("/compact", usage, [])).toEqual({ kind: "compact", focus: "" });
-  expect(parseCommand("/compact the\nports ", usage, [])).toEqual({ kind: "compact", focus: "the\nports" });
-  expect(parseCommand("/auto", usage, [])).toEqual({ kind: "auto", bounds: "" });
-  expect(parseCommand("/auto 20 commands, 30m", usage, [])).toEqual({
-    kind: "auto",
+  const messageOf = (text: string) => {
+    const command = parse(text);
+    return command?.kind === "send" ? command.message : command;
+  };
+  expect(messageOf("/compact")).toEqual({ type: "compact" });
+  expect(messageOf("/compact the\nports ")).toEqual({ type: "compact", focus: "the\nports" });
+  expect(messageOf("/auto")).toEqual({ type: "configure", approve: "auto" });
+  expect(messageOf("/auto 20 commands, 30m")).toEqual({
+    type: "configure",
+    approve: "auto",
     bounds: "20 commands, 30m",
   });
-  expect(parseCommand("/effort high", usage, [])).toEqual({ kind: "effort", level: "high" });
+  expect(messageOf("/effort high")).toEqual({ type: "configure", effort: "high" });
   for (const text of [
     "/init",
     "effort high",
@@ -20,27 +36,57 @@ test("commands are recognized by their whole name", () => {
     "// a comment",
     "/2x",
   ]) {
-    expect(parseCommand(text, usage, [])).toBeUndefined();
+    expect(parse(text)).toBeUndefined();
   }
 });
 
 test("a slash and letters are a command, known or not, unless a skill has the name", () => {
-  for (const text of ["/nonsense", "/compacted is no prompt", "/Help", "/etc", "/deploy web1"]) {
-    expect(parseCommand(text, usage, [])).toEqual({ kind: "unknown", word: text.split(" ")[0] });
+  for (const text of ["/nonsense", "/compacted is no prompt", "/Help", "/etc", "/deploy web1", "/toString"]) {
+    expect(parse(text)).toEqual({ kind: "unknown", word: text.split(" ")[0] });
   }
-  const skill = { name: "deploy", kind: "skill" as const, source: "user" as const, path: "p", listed: true };
-  expect(parseCommand("/deploy web1", usage, [skill])).toBeUndefined();
+  const skill: Skill = { name: "deploy", kind: "skill", source: "user", path: "p", listed: true };
+  expect(parse("/deploy web1", { skills: [skill] })).toBeUndefined();
+  for (const name of ["run", "plan", "export"]) {
+    expect(parse(`/${name} x`, { skills: [{ ...skill, name }] })).toBeUndefined();
+  }
+  expect(parse("/trust", { skills: [{ ...skill, name: "trust" }] })?.kind).toBe("tell");
   for (const text of ["/help", "/", "/help me"]) {
-    const command = parseCommand(text, usage, []);
-    expect(command?.kind === "tell" && command.text).toContain("/compact [FOCUS]: Summarize older messages");
+    expect(told(text)).toContain("/compact [FOCUS]: Summarize older messages");
   }
 });
 
+test("the commands of the other front ends work on the page, or it says where the same is done", () => {
+  expect(parse("/new")).toEqual({ kind: "ask", request: "connect" });
+  expect(parse("/host web1")).toEqual({ kind: "ask", request: "connect" });
+  expect(parse("/permissions")).toEqual({ kind: "ask", request: "grants" });
+  expect(parse("/find the disk")).toEqual({ kind: "find", words: "the disk" });
+  expect(parse("/clear")).toEqual({ kind: "act", act: "newChat" });
+  expect(parse("/mode chat")).toMatchObject({ message: { type: "configure", mode: "chat" } });
+  expect(parse("/model m/n")).toMatchObject({ message: { type: "configure", model: "m/n" } });
+  expect(parse("/jobs read 2")).toEqual({ kind: "read", jobId: 2 });
+  expect(parse("/jobs stop 2")).toMatchObject({ message: { type: "job.stop", jobId: 2 } });
+  expect(told("/stop")).toBe("No turn is running.");
+  expect(parse("/stop", { transcript: { ...idle, phase: "running" } })).toEqual({ kind: "act", act: "stop" });
+  expect(told("/undo")).toBe("Use the Undo button on the call's card.");
+  for (const name of [
+    "exit",
+    "export",
+    "fork",
+    "keys",
+    "mcp",
+    "output",
+    "plan",
+    "routines",
+    "run",
+    "status",
+  ]) {
+    expect(told(`/${name}`)).not.toBe("");
+  }
+  const jobs = [{ jobId: 2, command: "sleep 9", host: "web1" }];
+  expect(told("/jobs", { ...idle, jobs })).toBe("job 2 on web1: sleep 9");
+});
+
 test("a command that the page cannot carry out says so", () => {
-  const told = (text: string) => {
-    const command = parseCommand(text, usage, []);
-    return command?.kind === "tell" ? command.text : "";
-  };
   expect(told("/effort much")).toBe("Type /effort and one of none, minimal, low, medium, high, xhigh.");
   expect(told("/effort")).toContain("one of none");
   expect(told("/trust")).toContain("start the server with --trust");
@@ -54,7 +100,7 @@ test("the beginning of a name is completed to commands and skills", () => {
     { ...skill, name: "cost" },
   ];
   const names = (text: string) => completions(text, skills).map(({ name }) => name);
-  expect(names("/c")).toEqual(["/compact", "/cost", "/check-disk"]);
+  expect(names("/co")).toEqual(["/compact", "/cost"]);
   expect(names("/check")).toEqual(["/check-disk"]);
   expect(names("/")).toHaveLength(8);
   for (const text of ["", "c", "/x", "/compact ", "/compact the", "a /c"]) expect(names(text)).toEqual([]);

@@ -40,6 +40,8 @@ export interface Outcome {
   changed: readonly SystemChange[];
   undo: Reversibility | undefined;
   hosts: readonly HostOutcome[];
+  /** True if nothing ran because the host could not be reached. */
+  unreachable?: boolean;
 }
 
 /** Result of a call on one of several hosts, reported while it still runs on others. */
@@ -66,6 +68,8 @@ export interface StepJob {
   output: string | undefined;
   /** Name of the artifact with the full output. */
   artifact: string | undefined;
+  /** Output so far of a job that runs, as last read by a user, and the call that read it. */
+  read?: { call: CallId; output: string };
 }
 
 /** A tool call: request, decision and outcome. */
@@ -123,6 +127,8 @@ export interface Step {
   job: StepJob | undefined;
   /** Extent to which the call was undone; undefined if it was not. */
   undone: Reversibility | undefined;
+  /** True for the reading of a background job whose output another card shows. */
+  isTold?: boolean;
 }
 
 /** One line about an event. */
@@ -134,6 +140,8 @@ export interface Notice {
   weight: "note" | "warning";
   /** The user who did it. */
   by?: string;
+  /** The host that the text names; see `noticeText`. */
+  host?: string;
 }
 
 export type Item =
@@ -153,6 +161,8 @@ export type Item =
       error: string | undefined;
       usage: TokenCounts;
       iterations: number;
+      /** Hosts that the turn's calls did not reach, as in `host` of a session. */
+      missed?: string;
     };
 
 /**

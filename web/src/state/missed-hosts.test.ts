@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { HostOutcome } from "../wire";
 import type { Item } from "./item";
-import { missedHosts } from "./missed-hosts";
+import { missedHosts, missedInTurn } from "./missed-hosts";
 
 function call(hosts: Partial<HostOutcome>[]): Item {
   return { kind: "step", outcome: { hosts } } as unknown as Item;
@@ -25,6 +25,27 @@ test("hosts that the last call missed are named with the reason until a call run
     { host: "time", status: "failed", exit_code: 1 },
   ]);
   expect(missedHosts([first, next], hosts)).toEqual([`web3: ${refused}`]);
+});
+
+test("the server's machine has its own name", () => {
+  const item = call([{ host: "local", status: "failed", unreachable: "no response" }]);
+  expect(missedHosts([item], ["local"], "lab")).toEqual(["lab: no response"]);
+});
+
+test("a turn has missed the hosts that its last calls did not reach, as in the core", () => {
+  const alone = (unreachable: boolean, started = true): Item =>
+    ({ kind: "step", started, outcome: { status: "failed", unreachable, hosts: [] } }) as unknown as Item;
+  const several = call([
+    { host: "web2", status: "failed", unreachable: "no response" },
+    { host: "web1", status: "failed", unreachable: "no response" },
+    { host: "web3", status: "ok" },
+  ]);
+  expect(missedInTurn([], "web1")).toBeUndefined();
+  expect(missedInTurn([alone(true)], "web1")).toBe("web1");
+  expect(missedInTurn([alone(true), alone(false, false)], "web1")).toBe("web1");
+  expect(missedInTurn([alone(true), alone(false)], "web1")).toBeUndefined();
+  expect(missedInTurn([several], "web1,web2,web3")).toBe("web1,web2");
+  expect(missedInTurn([several, call([{ host: "web1", status: "ok" }])], "web1,web2,web3")).toBe("web2");
 });
 
 test("a reason that names its host is not labeled", () => {

@@ -1,9 +1,12 @@
 /** Hosts that the last calls on several hosts did not reach, with the reasons; see `missed_hosts.rs` in sysop-core. */
-import { foldNames } from "../text/labels";
+import { foldNames, hostLabel } from "../text/labels";
 import type { Item } from "./item";
 
-/** Returns a line for each of `hosts` that was missed, or for those with the same reason. */
-export function missedHosts(items: readonly Item[], hosts: readonly string[]): string[] {
+/**
+ * Returns a line for each of `hosts` that was missed, or for those with the same reason. `machine` is the name of the
+ * server's machine.
+ */
+export function missedHosts(items: readonly Item[], hosts: readonly string[], machine = ""): string[] {
   const missed = new Map<string, string>();
   for (const item of items) {
     if (item.kind !== "step") continue;
@@ -22,8 +25,30 @@ export function missedHosts(items: readonly Item[], hosts: readonly string[]): s
   return [...groups].map(([reason, names]) => {
     const [name = ""] = names;
     const isNamed = reason === withoutHint(missed.get(name) ?? "") && isWordOf(reason, name);
-    return names.length === 1 && isNamed ? reason : `${foldNames(names)}: ${reason}`;
+    return names.length === 1 && isNamed
+      ? reason
+      : `${foldNames(names.map((host) => hostLabel(host, machine)))}: ${reason}`;
   });
+}
+
+/**
+ * Returns the hosts on which a turn was not done, as in `host` of its session; see `MissedHosts::summary` in
+ * sysop-core. `items` are those of the turn.
+ */
+export function missedInTurn(items: readonly Item[], host: string): string | undefined {
+  let missedAll = false;
+  const missed = new Set<string>();
+  for (const item of items) {
+    if (item.kind !== "step" || !item.outcome) continue;
+    const { status, unreachable, hosts } = item.outcome;
+    if (unreachable) missedAll = true;
+    else if (item.started && status !== "rejected") missedAll = false;
+    for (const one of hosts) {
+      if (one.unreachable !== undefined) missed.add(one.host);
+      else if (one.status !== "rejected") missed.delete(one.host);
+    }
+  }
+  return (missedAll ? host : [...missed].sort().join(",")) || undefined;
 }
 
 /** Returns the reason why a host could not be reached without the host's name, if that is its label. */

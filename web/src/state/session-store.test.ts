@@ -1,8 +1,8 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type LinkEnvironment, resetSocketBlock, SessionLink } from "../protocol/session-link";
 import type { Connection, ConnectionHandlers } from "../protocol/transport";
 import type { ClientMessage, Origin, ServerMessage } from "../wire";
-import { fromTerminal, SessionStore } from "./session-store";
+import { commandCode, fromTerminal, SessionStore } from "./session-store";
 
 let hooks: ConnectionHandlers;
 let sent: ClientMessage[];
@@ -39,6 +39,7 @@ const request = (seq: number, toolCallId: string) =>
   });
 const named = (type: ClientMessage["type"]) => sent.filter((message) => message.type === type);
 
+beforeAll(() => commandCode.load(), 20_000);
 beforeEach(() => {
   vi.useFakeTimers();
   resetSocketBlock();
@@ -301,7 +302,26 @@ test("an unknown command returns to the composer, unless it is a new skill", asy
   const contents = named("user.message").map((message) => "content" in message && message.content);
   expect(contents).toEqual(["/deploy web1", "/etc/passwd is what?"]);
   const { items } = store.snapshot().transcript;
-  expect(items).toMatchObject([{ kind: "notice", text: "unknown command /nonsense; see /help" }]);
+  expect(items).toMatchObject([
+    { kind: "notice", text: "Unknown command /nonsense. Type /help for a list." },
+  ]);
+});
+
+test("an unknown command that is similar to a known one is told which", async () => {
+  const skills = [{ name: "deploy", kind: "skill", source: "user", path: "p", listed: true }];
+  vi.stubGlobal("fetch", async () => new Response(JSON.stringify({ skills })));
+  greet(0);
+  for (const word of ["/modle", "/hots", "/deplyo", "/xyz"]) store.say(word);
+  await settle();
+  const { items } = store.snapshot().transcript;
+  expect(items).toMatchObject(
+    [
+      "Unknown command /modle. Did you mean /model?",
+      "Unknown command /hots. Did you mean /host?",
+      "Unknown command /deplyo. Did you mean /deploy?",
+      "Unknown command /xyz. Type /help for a list.",
+    ].map((text) => ({ kind: "notice", text })),
+  );
 });
 
 test("what is typed after a new skill is sent after it, and the skills are asked for once", async () => {
@@ -591,4 +611,43 @@ test("the mode follows the server, and a prompt in chat mode goes to the session
 
 test("terminal output cannot end the fence around it", () => {
   expect(fromTerminal("a\n```\nb\n\n")).toBe("From the terminal:\n````\na\n```\nb\n````\n");
+});
+
+test("reading a background job ends no paused turn", async () => {
+  greet(0);
+  store.readJob(1);
+  tell({ type: "state", sessionId, seq: 1, event: "paused", state: "paused", turn: 1 } as ServerMessage);
+  await settle();
+  store.readJob(2);
+  await settle();
+  expect(named("direct")).toMatchObject([{ tool: "jobs", arguments: { action: "read", id: 1 } }]);
+  expect(store.snapshot().transcript.items.at(-1)).toMatchObject({
+    kind: "notice",
+    text: "not run: it would end the paused turn; resume or stop the turn first",
+  });
+});
+
+test("a search without words goes on with those of the open one", () => {
+  store.find({ words: "bold counted", ofList: true });
+  store.changeFind({ isNew: false });
+  store.find({ words: "", ofList: false });
+  expect(store.snapshot().find).toEqual({ words: "bold counted", ofList: true, isNew: true });
+  store.find({ words: "disk", ofList: false });
+  expect(store.snapshot().find).toEqual({ words: "disk", ofList: false, isNew: true });
+  store.closeFind();
+  store.changeFind({ words: "late" });
+  expect(store.snapshot().find).toBeUndefined();
+});
+
+test("a failure of a command does not count as code that was not sent", async () => {
+  vi.spyOn(commandCode, "load").mockResolvedValue({
+    unknownCommand: () => "",
+    parseCommand: () => {
+      throw new Error("a defect");
+    },
+  });
+  const loading = (store as unknown as { loadCommand(text: string): Promise<void> }).loadCommand("/help");
+  await expect(loading).rejects.toThrow("a defect");
+  expect(store.snapshot().troubles).toEqual([]);
+  vi.restoreAllMocks();
 });

@@ -2,6 +2,7 @@
  * Store of an open session: connection, transcript and state of this tab. Messages are processed once per frame.
  * Components subscribe to it.
  */
+import { lazyPart } from "../app/lazy-part";
 import { listSkills } from "../protocol/api";
 import type { Pending } from "../protocol/outbox";
 import { hintFor, RequestError } from "../protocol/request-error";
@@ -16,17 +17,24 @@ import type {
   ErrorCode,
   Mode,
   PromptImage,
+  RevokedGrant,
   ServerMessage,
   SessionId,
   Skill,
 } from "../wire";
-import { COMPACTS_LATER, callRefusal, isSkill, parseCommand } from "./commands";
 import { addedTo, type DraftPlace } from "./draft";
 import { isOwn, type Step } from "./item";
 import { notify } from "./notify";
+import { askPage } from "./page-requests";
 import { foldQueued, markAsked, type QueuedPrompts } from "./queued-prompts";
 import * as storage from "./storage";
 import { emptyTranscript, fold, isCaughtUp, pendingApproval, type Transcript } from "./transcript";
+import { callRefusal, isSkill } from "./typed-calls";
+
+type CommandCode = Pick<typeof import("./commands"), "parseCommand" | "unknownCommand">;
+
+/** Loaded with the messages. A chunk of its own would split the page's script. */
+export const commandCode = lazyPart<CommandCode>(() => import("../conversation/parts"));
 
 /** An error that is shown until the user dismisses it. */
 export interface ErrorNotice {
@@ -34,6 +42,20 @@ export interface ErrorNotice {
   what: string;
   why: string;
   hint: string;
+}
+
+/** A search in the messages of a session that the user asks for. */
+export interface FindRequest {
+  /** The text to find; empty if the user is yet to type it. */
+  words: string;
+  /** True if the words come from the list of sessions: each may be somewhere else in an item. */
+  ofList: boolean;
+}
+
+/** The search that is open in a tab. */
+export interface OpenFind extends FindRequest {
+  /** True until the field has taken the focus for the last request. */
+  isNew: boolean;
 }
 
 /** Immutable view of a session for components; replaced on every change. */
@@ -64,6 +86,10 @@ export interface SessionView {
   begun: ReadonlyMap<string, number>;
   /** Time at which the model call in flight began, if this page was connected then, in milliseconds since 1970. */
   asked: number | undefined;
+  /** Time at which each reading of a background job ended while this page was connected, by call. */
+  jobsRead: ReadonlyMap<string, number>;
+  /** The search that is open in this tab. */
+  find: OpenFind | undefined;
 }
 
 /** Origin of a sent message. */
@@ -95,6 +121,8 @@ export function fromTerminal(text: string): string {
 export class SessionStore {
   readonly id: SessionId;
   readonly link: SessionLink;
+  /** Name of the server's machine; undefined until the server has told it. */
+  machine: string | undefined;
   private view: SessionView;
   private inbox: ServerMessage[] = [];
   private scheduled = false;
@@ -112,6 +140,8 @@ export class SessionStore {
   private begun: ReadonlyMap<string, number> = new Map();
   /** `SessionView.asked` as of the last message received. */
   private asked: number | undefined;
+  /** `SessionView.jobsRead` as of the last message received. */
+  private jobsRead: ReadonlyMap<string, number> = new Map();
   /** `SessionView.typed`; the first one is being handled. */
   private typed: readonly { content: string; images: PromptImage[] }[] = [];
   /** Number of times that the text in `typed` was moved back to the draft. */
@@ -144,6 +174,8 @@ export class SessionStore {
       sends: 0,
       begun: new Map(),
       asked: undefined,
+      jobsRead: new Map(),
+      find: undefined,
     };
     link.on((message) => this.take(message));
     link.onStatus(() => {
@@ -291,32 +323,56 @@ export class SessionStore {
       this.sendCall({ type: "direct", command, origin: "typed" }, "Command not run", { draft: text });
       return undefined;
     }
-    const { usage, skills } = this.view.transcript;
-    const command = parseCommand(text, usage, [...skills, ...this.skills]);
+    if (text.startsWith("/")) return this.sayCommand(text);
+    this.link.send({ type: "user.message", content: text, messageId: newId() });
+    return undefined;
+  }
+
+  private sayCommand(text: string): Promise<void> | undefined {
+    const { loaded } = commandCode;
+    return loaded ? this.runCommand(loaded, text) : this.loadCommand(text);
+  }
+
+  private async loadCommand(text: string): Promise<void> {
+    const { returns } = this;
+    const loaded = await commandCode.load().catch(() => undefined);
+    if (returns !== this.returns) return; // the text is in the draft
+    if (loaded) {
+      await this.runCommand(loaded, text);
+      return;
+    }
+    this.tell("Command not run", "the server did not send its code", "Reload the page.");
+    this.appendToDraft(text);
+  }
+
+  private runCommand(code: CommandCode, text: string): Promise<void> | undefined {
+    const { transcript } = this.view;
+    const command = code.parseCommand(text, transcript, [...transcript.skills, ...this.skills]);
     switch (command?.kind) {
-      case "compact": {
-        const { focus } = command;
-        const message: ClientMessage = { type: "compact", ...(focus && { focus }) };
-        if (this.view.transcript.phase !== "idle") this.note(COMPACTS_LATER);
-        this.sendCommand(message, "Context not compacted", { draft: text });
+      case "send":
+        if (command.note) this.note(command.note);
+        this.sendCommand(command.message, command.what, { draft: text });
         break;
-      }
-      case "effort": {
-        const message: ClientMessage = { type: "configure", effort: command.level };
-        this.sendCommand(message, "Effort not changed", { draft: text });
+      case "call":
+        this.sendCall(command.message, command.what, { draft: text });
         break;
-      }
-      case "auto": {
-        const { bounds } = command;
-        const message: ClientMessage = { type: "configure", approve: "auto", ...(bounds && { bounds }) };
-        this.sendCommand(message, "Mode not changed", { draft: text });
+      case "act":
+        this[command.act]();
         break;
-      }
+      case "read":
+        this.readJob(command.jobId);
+        break;
+      case "ask":
+        askPage(command.request);
+        break;
+      case "find":
+        this.find({ words: command.words, ofList: false });
+        break;
       case "tell":
         this.note(command.text);
         break;
       case "unknown":
-        return this.sayIfSkill(text, command.word);
+        return this.sayIfSkill(text, command.word, code);
       case undefined:
         this.link.send({ type: "user.message", content: text, messageId: newId() });
     }
@@ -338,7 +394,7 @@ export class SessionStore {
   }
 
   /** Sends a prompt if its first word is a new skill of the session; otherwise the text returns to the composer. */
-  private async sayIfSkill(text: string, word: string): Promise<void> {
+  private async sayIfSkill(text: string, word: string, code: CommandCode): Promise<void> {
     const { returns } = this;
     try {
       const skills = await this.fetchSkills();
@@ -347,7 +403,7 @@ export class SessionStore {
         this.link.send({ type: "user.message", content: text, messageId: newId() });
         return;
       }
-      this.note(`unknown command ${word}; see /help`);
+      this.note(code.unknownCommand(word, skills));
     } catch (error) {
       if (returns !== this.returns) return;
       this.trouble(error);
@@ -455,6 +511,14 @@ export class SessionStore {
     this.sendCommand({ type: "tool.background" }, "Cannot move the command to the background");
   }
 
+  /** Requests the output so far of a background job; see `Step.job`. */
+  readJob(jobId: number): void {
+    if (this.view.transcript.phase === "paused")
+      return this.note("not run: it would end the paused turn; resume or stop the turn first");
+    const args = { action: "read", id: jobId };
+    this.sendCall({ type: "direct", tool: "jobs", arguments: args, origin: "typed" }, "Job not read");
+  }
+
   stopJob(jobId: number): void {
     this.sendCommand({ type: "job.stop", jobId }, "Job not stopped");
   }
@@ -483,7 +547,23 @@ export class SessionStore {
     this.become({ showsAll: true });
   }
 
-  configure(change: { model?: string; approve?: ApprovalMode }): void {
+  /** Opens the search in the messages. Without words, an open one goes on with its own. */
+  find(request: FindRequest): void {
+    const { find } = this.view;
+    this.become({ find: { ...((!request.words && find) || request), isNew: true } });
+  }
+
+  /** Changes the open search. */
+  changeFind(change: Partial<OpenFind>): void {
+    const { find } = this.view;
+    if (find) this.become({ find: { ...find, ...change } });
+  }
+
+  closeFind(): void {
+    this.become({ find: undefined });
+  }
+
+  configure(change: { model?: string; approve?: ApprovalMode; revoke?: RevokedGrant[] }): void {
     this.sendCommand({ type: "configure", ...change }, "Setting not changed");
   }
 
@@ -538,6 +618,9 @@ export class SessionStore {
       begun.delete(message.toolCallId);
       this.begun = begun;
     }
+    if (message.type === "tool.finished" && message.name === "jobs" && !this.behind) {
+      this.jobsRead = new Map(this.jobsRead).set(message.toolCallId, Date.now());
+    }
     if (message.type === "state" && message.event === "step_started") {
       this.asked = this.behind ? undefined : Date.now();
     }
@@ -572,6 +655,7 @@ export class SessionStore {
       mode,
       begun: this.begun,
       asked: this.asked,
+      jobsRead: this.jobsRead,
     });
     this.returnQueued(messages);
     if (before.caughtUp) this.notifyUser(messages);
@@ -580,7 +664,7 @@ export class SessionStore {
   /** Notifies the user that a turn ended, or that an answer is needed. */
   private notifyUser(messages: readonly ServerMessage[]): void {
     const { transcript } = this.view;
-    const where = shortHostLabel(transcript.facts?.host ?? "");
+    const where = shortHostLabel(transcript.facts?.host ?? "", this.machine);
     for (const message of messages) {
       if (message.type === "approval.request") {
         const waits = pendingApproval(transcript);

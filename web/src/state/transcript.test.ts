@@ -804,6 +804,11 @@ test("a command in the background has the state of its job, also after its turn"
   ];
   const job = (...more: object[]) => lastStep(fold(emptyTranscript, log(...begun, ...more)))?.job;
   expect(job()).toEqual({ jobId: 1, status: undefined, exitCode: undefined });
+  expect(fold(emptyTranscript, log(...begun)).items.map(({ kind }) => kind)).toEqual([
+    "prompt",
+    "step",
+    "end",
+  ]);
   const ended = { type: "job.finished", jobId: 1, command: "", host: "web1", status: "failed", exitCode: 2 };
   expect(job(...prompt("y", 2), ended)).toEqual({ jobId: 1, status: "failed", exitCode: 2 });
 });
@@ -841,4 +846,63 @@ test("the task list is kept until the history is cleared, and each change is one
   ]);
   const cleared = { ...state("idle", 0, 0, { event: "history_cleared" }), sessionId, seq: 9 };
   expect(fold(after, [cleared as ServerMessage]).tasks).toEqual([]);
+});
+
+test("what is allowed for the session is known until it is revoked, or the tools run elsewhere", () => {
+  const exact = { exact: { command: "touch x" } };
+  const program = { program: { program: "git", subcommand: "status" } };
+  const asks = (toolCallId: string, covers: object) => [
+    {
+      type: "approval.request",
+      toolCallId,
+      name: "bash",
+      command: "touch x",
+      arguments: {},
+      reason: "",
+      covers,
+    },
+    { type: "approval.closed", toolCallId, decision: "allow_session", by: "ada" },
+  ];
+  const grants = (...messages: object[]) => fold(emptyTranscript, log(...messages)).grants;
+  const both = [...asks("c1", exact), ...asks("c2", program), ...asks("c3", exact)];
+  expect(grants(...both)).toEqual([exact, program]);
+  const [asked] = asks("c4", program);
+  const edited = {
+    type: "approval.closed",
+    toolCallId: "c4",
+    decision: "allow_session",
+    by: "ada",
+    command: "ls",
+  };
+  expect(grants(asked ?? {}, edited)).toEqual([{ exact: { command: "ls" } }]);
+  expect(grants({ ...asked, risk: "dangerous" }, edited)).toEqual([]);
+  expect(grants({ ...asked, covers: undefined }, edited)).toEqual([]);
+  expect(grants(...both, { type: "configured", revoked: [exact] })).toEqual([program]);
+  expect(grants(...both, { type: "configured", lent: { tools: [], root: "" } })).toEqual([]);
+});
+
+test("the output so far of a job that a user reads is on its card", () => {
+  const begun = [
+    ...prompt("x", 1),
+    starts("c1", "bash", { command: "make" }),
+    { type: "job.started", jobId: 1, toolCallId: "c1", command: "make", host: "web1" },
+    ends("c1", "bash", "running as job 1"),
+  ];
+  const reads = (output: string) => [
+    { ...starts("c2", "jobs", { action: "read", id: 1 }), origin: "typed" },
+    ends("c2", "jobs", output),
+  ];
+  const steps = (...more: object[]) =>
+    fold(emptyTranscript, log(...begun, ...more)).items.flatMap((item) =>
+      item.kind === "step" ? [item] : [],
+    );
+  const [job, reading] = steps(...reads("half\n[job 1 is running: make]"));
+  expect(job?.job?.read).toEqual({ call: "c2", output: "half\n" });
+  expect(reading?.isTold).toBe(true);
+  const command = 'echo "[job 1 is running: x"';
+  const odd = { type: "job.started", jobId: 1, toolCallId: "c1", command, host: "web1" };
+  const [named] = steps(odd, ...reads(`half\n[job 1 is running: ${command}]`));
+  expect(named?.job?.read?.output).toBe("half\n");
+  const ended = { type: "job.finished", jobId: 1, command: "make", host: "web1", status: "ok" };
+  expect(steps(ended, ...reads("all\n[job 1 ended, ok: make]"))[1]?.isTold).toBeUndefined();
 });

@@ -10,6 +10,7 @@ import type {
   ApprovalMode,
   AutoLeft,
   ClientToolSet,
+  Grant,
   Mode,
   ModelRef,
   OfferedTool,
@@ -17,6 +18,7 @@ import type {
   PauseReason,
   PromptImage,
   Question,
+  RiskClass,
   ServerMessage,
   SessionState,
   Skill,
@@ -27,6 +29,7 @@ import type {
 } from "../wire";
 import type { Item, Step, TextState } from "./item";
 import { hostEnds, isProgress, isRetrying } from "./live-lines";
+import { missedInTurn } from "./missed-hosts";
 import { noReaders, type OutputReaders, readOutput } from "./output-readers";
 import { nobody, noteParticipant, type Participants } from "./participants";
 
@@ -38,6 +41,8 @@ const ITEMS_SLACK = 1_000;
 export const LIVE_TEXT_MAX = 1024 * 1024;
 /** Maximum characters of a running tool's output; the newest are kept. */
 export const LIVE_OUTPUT_MAX = 64 * 1024;
+/** Classes of calls that are allowed only once; see `RiskClass::always_asks` in sysop-shell. */
+const ALWAYS_ASK: ReadonlySet<RiskClass | undefined> = new Set(["reads_secret", "dangerous", "lockout"]);
 /** Placeholder for deltas that were missed between two connections. */
 const MISSED = "\n\n[…]\n\n";
 
@@ -94,6 +99,8 @@ export interface Transcript {
   queued: readonly string[];
   /** Commands in the background, oldest first. */
   jobs: readonly Job[];
+  /** Grants that users gave for the session and did not revoke. */
+  grants: readonly Grant[];
   /** The agent's task list. */
   tasks: readonly TodoItem[];
   /** Turn in which the tasks were last changed. */
@@ -138,6 +145,7 @@ export const emptyTranscript: Transcript = {
   progress: undefined,
   queued: [],
   jobs: [],
+  grants: [],
   tasks: [],
   tasksTurn: 0,
   skills: [],
@@ -286,10 +294,11 @@ class TranscriptBuilder {
         return this.notice(message.seq, { text: typedLabel(message.typed), weight: "note", by: message.by });
       case "todo":
         return this.tasksChanged(message);
+      case "job.started": // the card of its call names the job
+        return this.jobs(message);
       case "context.compacted":
       case "instructions":
       case "prompt.expanded":
-      case "job.started":
       case "job.finished":
       case "guard.armed":
       case "guard.ended":
@@ -365,8 +374,16 @@ class TranscriptBuilder {
     if (message.lent !== undefined) {
       const { tools, root } = message.lent;
       change.lent = tools.length > 0 ? message.lent : undefined;
+      this.next.grants = []; // grants are valid only where the tools ran
       const names = tools.map(({ name }) => name).join(", ");
       said.push(tools.length > 0 ? `tools on a client in ${root}: ${names}` : "client tools disconnected");
+    }
+    if (message.revoked !== undefined) {
+      const revoked = new Set(message.revoked.map((grant) => JSON.stringify(grant)));
+      this.next.grants = this.next.grants.filter((grant) => !revoked.has(JSON.stringify(grant)));
+      said.push(
+        revoked.size === 1 ? "a permission for this session revoked" : "permissions for this session revoked",
+      );
     }
     if (facts) this.next.facts = { ...facts, ...change };
     if (said.length > 0) this.notice(message.seq, { text: said.join("; "), weight: "note" });
@@ -541,6 +558,9 @@ class TranscriptBuilder {
   private decided(message: Extract<ServerMessage, { type: "approval.closed" }>): void {
     const { by, decision, command } = message;
     this.change(message.toolCallId, (step) => {
+      const { covers, risk } = step;
+      if (decision === "allow_session" && covers && !ALWAYS_ASK.has(risk))
+        this.granted(command === undefined ? covers : { exact: { command } });
       const edited = command !== undefined && command !== step.command && decision !== "reject";
       return {
         ...step,
@@ -552,6 +572,12 @@ class TranscriptBuilder {
             : { state: "allowed", by, session: decision === "allow_session" },
       };
     });
+  }
+
+  private granted(grant: Grant): void {
+    const { grants } = this.next;
+    const isSame = (other: Grant) => JSON.stringify(other) === JSON.stringify(grant);
+    if (!grants.some(isSame)) this.next.grants = [...grants, grant];
   }
 
   private toolStarted(message: Extract<ServerMessage, { type: "tool.call" }>): void {
@@ -579,6 +605,7 @@ class TranscriptBuilder {
       const step = this.stepOf(call, name, message.arguments);
       this.put({ ...step, origin, askedBy, started: true, missedOutput });
     }
+    if (name === "jobs" && this.readJobOf(call)) this.change(call, (step) => ({ ...step, isTold: true }));
   }
 
   private output(call: string, piece: string): void {
@@ -620,6 +647,7 @@ class TranscriptBuilder {
       hosts: message.hosts ?? [],
       changed: message.changed ?? [],
       undo: message.undo,
+      ...(message.unreachable && { unreachable: true }),
     };
     const refused =
       status === "rejected" ? ({ state: "rejected", by: undefined, reason: "" } as const) : undefined;
@@ -632,6 +660,7 @@ class TranscriptBuilder {
       skipped: 0,
       skippedLines: 0,
       missedOutput: false,
+      ...(status !== "ok" && { isTold: false }),
       outcome,
       decided: step.decided.state === "waiting" || isUnasked(step) ? (refused ?? step.decided) : step.decided,
     }));
@@ -640,6 +669,35 @@ class TranscriptBuilder {
       this.put({ ...step, outcome, decided: refused ?? step.decided });
     }
     if (status === "ok" && name === "undo") this.undoEnded(call);
+    if (status === "ok" && name === "jobs") this.jobRead(call, message.output);
+  }
+
+  /** Shows the output so far on the card of the job, if a user has asked for it. */
+  private jobRead(call: string, output: string): void {
+    const jobId = this.readJobOf(call);
+    const at = this.findJob(jobId);
+    const step = this.items[at];
+    if (step?.kind !== "step" || step.job === undefined) return;
+    // The command may itself contain what looks like the note.
+    const command = this.next.jobs.find((job) => job.jobId === jobId)?.command;
+    const note = `[job ${jobId} is running: `;
+    const whole = output.lastIndexOf(`${note}${command}]`);
+    const end = whole >= 0 ? whole : output.lastIndexOf(note);
+    const read = { call, output: end < 0 ? output : output.slice(0, end) };
+    this.items[at] = { ...step, job: { ...step.job, read } };
+  }
+
+  /** Returns the running job that a user reads with this call. */
+  private readJobOf(call: string): number | undefined {
+    const reading = this.items[this.findCall(call)];
+    if (reading?.kind !== "step" || reading.origin === "model") return undefined;
+    const { action, id } = (reading.arguments ?? {}) as { action?: unknown; id?: number };
+    const isRead = action === "read" && this.next.jobs.some(({ jobId }) => jobId === id);
+    return isRead && this.findJob(id) >= 0 ? id : undefined;
+  }
+
+  private findJob(jobId: unknown): number {
+    return this.items.findLastIndex((item) => item.kind === "step" && item.job?.jobId === jobId);
   }
 
   /** An undo of what file tools changed has no event of its own. An undo of an undo redoes the first call. */
@@ -679,7 +737,7 @@ class TranscriptBuilder {
       const { jobId, status, exitCode, output } = message;
       const ended = { jobId, status, exitCode, output: output?.text, artifact: output?.artifact };
       next.jobs = next.jobs.filter((job) => job.jobId !== jobId);
-      const at = this.items.findLastIndex((item) => item.kind === "step" && item.job?.jobId === jobId);
+      const at = this.findJob(jobId);
       const step = this.items[at];
       if (step?.kind === "step") this.items[at] = { ...step, job: ended };
     }
@@ -751,7 +809,9 @@ class TranscriptBuilder {
     next.wanted = [];
     next.failure = undefined;
     next.error = undefined;
-    this.items.push({ kind: "end", id: `end-${turn}`, reason, error, usage, iterations });
+    const missed = missedInTurn(this.items.slice(next.turnStart), next.facts?.host ?? "");
+    const told = missed === undefined ? {} : { missed };
+    this.items.push({ kind: "end", id: `end-${turn}`, reason, error, usage, iterations, ...told });
   }
 
   private liveNotice(text: string): void {

@@ -9,8 +9,9 @@ const SHOWN_MAX = 4000;
 export function ConfirmInput({ asking }: { asking: InputConfirmation }) {
   const name = useId();
   const yes = useRef<HTMLButtonElement>(null);
+  const no = useRef<HTMLButtonElement>(null);
   // Before the next key, which must not reach the terminal.
-  useLayoutEffect(() => yes.current?.focus(), []);
+  useLayoutEffect(() => (asking.focus === "no" ? no : yes).current?.focus(), [asking]);
   const left = asking.text.length - SHOWN_MAX;
   return (
     <div
@@ -26,7 +27,7 @@ export function ConfirmInput({ asking }: { asking: InputConfirmation }) {
         <button type="button" ref={yes} onClick={asking.yes}>
           {asking.verb}
         </button>
-        <button type="button" onClick={asking.no}>
+        <button type="button" ref={no} onClick={asking.no}>
           Cancel
         </button>
       </p>

@@ -13,10 +13,11 @@ import { TerminalSession, type TerminalStatus } from "./terminal-session";
 
 /** Matches devices without a full keyboard. */
 const TOUCH = "(pointer: coarse), (max-width: 760px)";
+const COARSE = "(pointer: coarse)";
 const DISCONNECTED: TerminalStatus = { connected: false };
 
 export function TerminalPane(props: TerminalPaneProps) {
-  const { link, theme, fontSize, holder, onSelectionToModel, onLeave, ref } = props;
+  const { link, theme, fontSize, host, holder, onSelectionToModel, onLeave, ref } = props;
   const place = useRef<HTMLDivElement>(null);
   const bar = useRef<HTMLElement>(null);
   const [attached, setAttached] = useState<TerminalSession>();
@@ -28,6 +29,7 @@ export function TerminalPane(props: TerminalPaneProps) {
   const watching = me !== undefined && !me.operate;
   const first = useRef({ theme, watching });
   const latestLeave = useLatest(onLeave);
+  const question = useLatest(`Run this in the terminal on ${host}?`);
 
   useEffect(() => {
     if (!place.current) return;
@@ -64,13 +66,15 @@ export function TerminalPane(props: TerminalPaneProps) {
     () =>
       attached
         ? {
-            run: (command) => attached.run(command),
+            // A tap may be one on the button beside.
+            run: (command) =>
+              attached.run(command, matchMedia(COARSE).matches ? question.current : undefined),
             insert: (command) => attached.insert(command),
             buffer: () => attached.text(),
             focus: () => attached.focus(),
           }
         : null,
-    [attached],
+    [attached, question],
   );
 
   const { asking, ended, restarted, problem, unopened, selection, hint, connected, ctrl } = terminalStatus;

@@ -215,3 +215,10 @@ export function lineToCursor(term: Terminal): string {
   }
   return text;
 }
+
+/** Returns true if nothing is in the cell of the cursor. A prompt at the right of the line does not count. */
+export function isBlankAtCursor(term: Terminal): boolean {
+  const { baseY, cursorX, cursorY } = term.buffer.active;
+  const cell = term.buffer.active.getLine(baseY + cursorY)?.getCell(cursorX);
+  return (cell?.getChars() ?? "").trim() === "";
+}

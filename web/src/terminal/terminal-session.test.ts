@@ -5,7 +5,21 @@ import type { ClientMessage, ServerMessage } from "../wire";
 import { TerminalSession, type TerminalStatus } from "./terminal-session";
 
 /** State of the faked screen. */
-const screen = { bracketed: true, alternate: false, line: "", undrawn: [] as (() => void)[] };
+const screen = {
+  bracketed: true,
+  alternate: false,
+  line: "",
+  row: 0,
+  undrawn: [] as (() => void)[],
+  parsed: () => {},
+};
+
+/** The shell draws its next prompt, as after Ctrl+C. */
+function prompts(line = "$ "): void {
+  screen.row += 1;
+  screen.line = line;
+  screen.parsed();
+}
 
 /** Draws what was written, as the terminal does at its next chance. */
 function draw(): void {
@@ -16,6 +30,7 @@ vi.mock("./screen", () => ({
   SCROLLBACK_ROWS: 10,
   textOf: () => "",
   lineToCursor: () => screen.line,
+  isBlankAtCursor: () => true,
   makeScreen: () => ({
     term: {
       cols: 80,
@@ -24,8 +39,13 @@ vi.mock("./screen", () => ({
         return { bracketedPasteMode: screen.bracketed, applicationCursorKeysMode: false };
       },
       get buffer() {
-        return { active: { type: screen.alternate ? "alternate" : "normal" } };
+        return { active: { type: screen.alternate ? "alternate" : "normal", baseY: 0, cursorY: screen.row } };
       },
+      parser: { registerCsiHandler: () => undefined },
+      onWriteParsed: (listener: () => void) => {
+        screen.parsed = listener;
+      },
+      registerMarker: () => ({ line: screen.row, dispose: () => undefined }),
       onData: () => undefined,
       onBinary: () => undefined,
       onSelectionChange: () => undefined,
@@ -40,10 +60,10 @@ vi.mock("./screen", () => ({
   }),
 }));
 
-const CLEAR_LINE = "\u0005\u0015";
+const DROP_LINE = "\u0003";
 
 beforeEach(() => {
-  Object.assign(screen, { bracketed: true, alternate: false, line: "", undrawn: [] });
+  Object.assign(screen, { bracketed: true, alternate: false, line: "$ ", row: 0, undrawn: [] });
   vi.stubGlobal(
     "ResizeObserver",
     class {
@@ -80,6 +100,7 @@ function world() {
   return {
     session,
     asking: () => status.asking,
+    status: () => status,
     become: (state: LinkState) => become(state),
     typed: () => sent.flatMap((message) => (message.type === "terminal.input" ? [message.data] : [])),
     begins,
@@ -98,7 +119,7 @@ test("a command and keys that come before the shell wait for it, in order", () =
   session.typeKey("x");
   expect(typed()).toEqual([]);
   opens();
-  expect(typed()).toEqual([CLEAR_LINE, "\u001b[200~df -h\u001b[201~", "x"]);
+  expect(typed()).toEqual(["\u001b[200~df -h\u001b[201~", "x"]);
 });
 
 test("a command for a shell that cannot be opened does not run later", () => {
@@ -123,21 +144,134 @@ test("a command after the end of the shell waits for the next one", () => {
   session.run("uptime");
   expect(typed()).toEqual([]);
   opens();
-  expect(typed()).toEqual([CLEAR_LINE, "\u001b[200~uptime\u001b[201~\r"]);
+  expect(typed()).toEqual(["\u001b[200~uptime\u001b[201~\r"]);
 });
 
-test("a command replaces what the line holds, but not the text in a program that has the whole screen", () => {
+test.each<[string, (session: TerminalSession) => unknown]>([
+  ["typed", (session) => session.typeKey("rm")],
+  ["inserted", (session) => session.insert("rm")],
+  ["recalled", (session) => session.arrow("A")],
+  ["hidden by an editing mode", (session) => [session.typeKey("x"), session.typeKey("\u0015")]],
+  ["left by somebody else", () => Object.assign(screen, { line: "$ rm" })],
+  ["begun in an earlier line", () => Object.assign(screen, { line: "> " })],
+])("a command replaces a line with text that was %s only after a confirmation", (_, write) => {
+  const { session, typed, opens, status } = world();
+  opens();
+  write(session);
+  const before = typed();
+  session.run("ls");
+  expect(typed()).toEqual(before);
+  expect(status().asking?.why).toMatch(/^Replace the text on the line\?/);
+  status().asking?.no();
+  expect(typed()).toEqual(before);
+  session.run("ls");
+  status().asking?.yes();
+  expect(typed()).toEqual([...before, DROP_LINE]);
+  expect(status().hint).toMatch(/^Waiting/);
+  screen.parsed();
+  expect(typed()).toEqual([...before, DROP_LINE]);
+  prompts();
+  expect(typed()).toEqual([...before, DROP_LINE, "\u001b[200~ls\u001b[201~\r"]);
+  expect(status().hint).toBe("");
+  prompts();
+  expect(typed()).toHaveLength(before.length + 2);
+});
+
+test.each<[string, (its: ReturnType<typeof world>) => void]>([
+  ["a key", ({ session }) => session.typeKey("x")],
+  ["the end of the shell", ({ ends }) => ends()],
+  ["a new connection", ({ become, opens }) => [become("offline"), become("open"), opens()]],
+])("%s cancels a command that waits for an empty line", (_, cancel) => {
+  const its = world();
+  its.opens();
+  its.session.typeKey("x");
+  its.session.run("ls");
+  its.status().asking?.yes();
+  cancel(its);
+  prompts();
+  expect(its.typed().filter((data) => data.includes("ls"))).toEqual([]);
+  expect(its.status().hint).toBe("");
+});
+
+test.each<[string, (its: ReturnType<typeof world>) => void]>([
+  ["no prompt comes in time", () => vi.advanceTimersByTime(5_000)],
+  ["the screen is drawn again", ({ begins }) => begins()],
+])("a command that waits for an empty line is not typed if %s", (_, end) => {
+  vi.useFakeTimers();
+  const its = world();
+  its.opens();
+  its.session.typeKey("x");
+  its.session.run("ls");
+  its.status().asking?.yes();
+  end(its);
+  prompts();
+  draw();
+  prompts();
+  vi.useRealTimers();
+  expect(its.typed()).toEqual(["x", DROP_LINE]);
+  expect(its.status().hint).toMatch(/^Not typed/);
+  its.session.typeKey("y");
+  expect(its.status().hint).toBe("");
+});
+
+test("a question is asked again if the line has changed since", () => {
+  const { session, typed, opens, status } = world();
+  opens();
+  session.run("ls\nid");
+  expect(status().asking?.why).toMatch(/^This text has 2 lines[^?]*$/);
+  screen.line = "$ rm";
+  status().asking?.yes();
+  expect(typed()).toEqual([]);
+  expect(status().asking?.why).toMatch(/2 lines.*Replace the text on the line\?/);
+});
+
+test("text in a program that has the whole screen is not dropped", () => {
+  const { session, typed, opens, status } = world();
+  opens();
+  screen.alternate = true;
+  session.typeKey("x");
+  session.insert("text");
+  expect(status().asking?.why).toBe("A program is running in the terminal; it would get these keys.");
+  expect(status().asking?.focus).toBe("no");
+  status().asking?.yes();
+  session.paste("part of a line");
+  expect(typed()).toEqual(["x", "\u001b[200~text\u001b[201~", "\u001b[200~part of a line\u001b[201~"]);
+});
+
+test("a program that has the whole screen gets no command unasked, wherever its cursor is", () => {
+  const { session, typed, opens, asking } = world();
+  opens();
+  Object.assign(screen, { alternate: true, line: "" });
+  session.run("rm -rf /tmp/x");
+  expect(typed()).toEqual([]);
+  expect(asking()?.why).toMatch(/it would get these keys/);
+});
+
+test("a question for a tap is asked of each command, with the focus on its safer answer", () => {
+  const { session, typed, opens, asking } = world();
+  opens();
+  session.run("rm -rf /tmp/x", "Run this in the terminal on lab?");
+  expect(typed()).toEqual([]);
+  expect(asking()).toMatchObject({
+    why: "Run this in the terminal on lab?",
+    text: "rm -rf /tmp/x",
+    verb: "Run",
+    focus: "no",
+  });
+  asking()?.no();
+  expect(typed()).toEqual([]);
+  session.run("ls\nid", "Run this in the terminal on lab?");
+  expect(asking()?.why).toMatch(/^Run this in the terminal on lab\? This text has 2 lines/);
+  asking()?.yes();
+  expect(typed()).toEqual(["\u001b[200~ls\rid\u001b[201~\r"]);
+});
+
+test("the focus of the terminal is no text", () => {
   const { session, typed, opens } = world();
   opens();
-  session.insert("df -h");
-  session.insert("rm -rf /tmp/x");
-  const clears = typed().filter((data) => data === CLEAR_LINE);
-  expect(clears).toHaveLength(2);
-  screen.alternate = true;
-  session.insert("text");
-  expect(typed().filter((data) => data === CLEAR_LINE)).toHaveLength(2);
-  session.paste("part of a line");
-  expect(typed().at(-1)).toBe("\u001b[200~part of a line\u001b[201~");
+  session.typeKey("\u001b[I");
+  session.run("ls");
+  expect(typed()).toEqual(["\u001b[I", "\u001b[200~ls\u001b[201~\r"]);
 });
 
 test("keys overtake no command that waits until the screen is drawn", () => {
@@ -150,13 +284,7 @@ test("keys overtake no command that waits until the screen is drawn", () => {
   expect(typed()).toEqual([]);
   screen.bracketed = true;
   draw();
-  expect(typed()).toEqual([
-    CLEAR_LINE,
-    "\u001b[200~df -h\u001b[201~",
-    "\r",
-    CLEAR_LINE,
-    "\u001b[200~uptime\u001b[201~\r",
-  ]);
+  expect(typed()).toEqual(["\u001b[200~df -h\u001b[201~", "\r", "\u001b[200~uptime\u001b[201~\r"]);
 });
 
 test("the screen of an earlier connection does not open this one to input", () => {
@@ -168,7 +296,7 @@ test("the screen of an earlier connection does not open this one to input", () =
   draw();
   expect(typed()).toEqual([]);
   opens();
-  expect(typed()).toHaveLength(2);
+  expect(typed()).toHaveLength(1);
 });
 
 test("keys for a shell that ends before it is drawn open no other one", () => {
@@ -200,7 +328,7 @@ describe("in a shell without line editor", () => {
     session.insert("df -h");
     session.insert("rm -rf /tmp/x");
     expect(typed()).toEqual(["df -h"]);
-    expect(asking()?.why).toMatch(/would be added/);
+    expect(asking()?.why).toMatch(/would be appended/);
     asking()?.no();
     expect(typed()).toEqual(["df -h"]);
     session.typeKey("\r");
@@ -221,7 +349,7 @@ describe("in a shell without line editor", () => {
     const before = typed();
     session.run("ls");
     expect(typed()).toEqual(before);
-    expect(asking()?.why).toMatch(/would be added/);
+    expect(asking()?.why).toMatch(/would be appended/);
     asking()?.yes();
     expect(typed()).toEqual([...before, "ls\r"]);
     screen.line = "$ ";
@@ -229,7 +357,7 @@ describe("in a shell without line editor", () => {
     expect(typed()).toEqual([...before, "ls\r", "ls\r"]);
   });
 
-  test.each(["\r", "\n", "\u0003", "\u0015"])("%j empties the line for a command", (key) => {
+  test.each(["\r", "\n", "\u0003"])("%j empties the line for a command", (key) => {
     const { session, typed, opens } = world();
     opens();
     session.typeKey("x");
@@ -254,7 +382,7 @@ describe("in a shell without line editor", () => {
     opens();
     session.typeKey("x");
     session.run("ls\nid");
-    expect(asking()?.why).toMatch(/2 lines.*would be added/);
+    expect(asking()?.why).toMatch(/2 lines.*would be appended/);
     asking()?.yes();
     expect(typed()).toEqual(["x", "ls\rid\r"]);
   });

@@ -4,7 +4,8 @@ import { pageKeyInTerminal, TERMINAL_SIZE } from "../terminal-api";
 import type { ServerMessage } from "../wire";
 import { FlowControl } from "./flow-control";
 import { keysFor, prepareInput, type TerminalText } from "./paste";
-import { lineToCursor, makeScreen, SCROLLBACK_ROWS, type TerminalScreen, type Theme, textOf } from "./screen";
+import { PromptLine } from "./prompt-line";
+import { makeScreen, SCROLLBACK_ROWS, type TerminalScreen, type Theme, textOf } from "./screen";
 import { ShellWatch } from "./shell-watch";
 
 /** Delay, in milliseconds, before a size change is sent to the terminal. */
@@ -13,19 +14,31 @@ const SETTLED_MS = 120;
 const AFRESH = "\u0018\u001b[!p";
 /** Keys and commands that wait for the shell. */
 const EARLY_MAX = 1000;
-/** Ctrl+E and Ctrl+U, which clear the line of a line editor. */
-const CLEAR_LINE = "\u0005\u0015";
+/** Ctrl+C, which drops the line of a line editor. Ctrl+U does so in some editing modes only. */
+const DROP_LINE = "\u0003";
 /** Why a command has to be confirmed that would be added to a line. */
-const LINE_HAS_TEXT = "The line may already hold text. This text would be added to it.";
-/** Input up to the last Enter, Ctrl+J, Ctrl+C or Ctrl+U, after which the line is empty. */
-const TO_LINE_END = /^.*[\r\n\u0003\u0015]/s;
-/** A line up to the cursor that is empty, or ends like a prompt. */
-const EMPTY_LINE = /(?:^|[$#%>❯])\s*$/;
+const LINE_HAS_TEXT = "The line may not be empty. The command would be appended to it.";
+/** The same where the line can be dropped. */
+const LINE_IS_DROPPED = "Replace the text on the line?";
+/** The same where a program has the whole screen, such as an editor. */
+const PROGRAM_RUNS = "A program is running in the terminal; it would get these keys.";
+/** Time, in milliseconds, in which a line editor must have drawn its next prompt. */
+const NEXT_PROMPT_MS = 4_000;
+/** Shown if it has not. */
+const NOT_TYPED = "Not typed: no empty line appeared.";
+/** Shown until the shell has dropped its line. */
+const WAITS_FOR_PROMPT = "Waiting for an empty line. A key cancels.";
+/** Input up to the last Enter, Ctrl+J or Ctrl+C, after which the line is empty. */
+const TO_LINE_END = /^.*[\r\n\u0003]/s;
+/** Reports that the terminal gets or loses the focus, which are no text. */
+const FOCUS_REPORT = /^\u001b\[[IO]$/;
 
 /** Text that waits for confirmation. */
 export interface InputConfirmation extends TerminalText {
   /** Label of the confirm button. */
   verb: string;
+  /** The answer that has the focus. */
+  focus: "yes" | "no";
   yes(): void;
   no(): void;
 }
@@ -49,6 +62,11 @@ export interface TerminalStatus {
   asking?: InputConfirmation;
 }
 
+/** Joins two sentences, of which each may be missing. */
+function joined(first: string | undefined, second: string | undefined): string | undefined {
+  return first && second ? `${first} ${second}` : (first ?? second);
+}
+
 type Output = Extract<ServerMessage, { type: "terminal.output" }>;
 
 export class TerminalSession {
@@ -57,8 +75,13 @@ export class TerminalSession {
   /** Called when the user starts a search. */
   onSearch: () => void = () => {};
   private readonly screen: TerminalScreen;
+  private readonly line: PromptLine;
   private readonly flow: FlowControl;
   private readonly ends: (() => void)[] = [];
+  /** Ends the wait of a text for an empty line. */
+  private deadline: ReturnType<typeof setTimeout> | undefined;
+  /** True while the hint is about that text. */
+  private tellsReplacement = false;
   private connected = false;
   private settling: ReturnType<typeof setTimeout> | undefined;
   private ended = false;
@@ -84,6 +107,7 @@ export class TerminalSession {
   ) {
     this.screen = makeScreen(element, theme, (hint) => show({ hint }));
     const { term } = this.screen;
+    this.line = new PromptLine(term);
     this.flow = new FlowControl({
       write: (data, done) => term.write(data, done),
       stop: () => this.link.send({ type: "terminal.detach" }),
@@ -113,24 +137,30 @@ export class TerminalSession {
 
   dispose(): void {
     clearTimeout(this.settling);
+    clearTimeout(this.deadline);
     for (const end of this.ends) end();
     if (this.connected) this.link.send({ type: "terminal.detach" });
     this.screen.dispose();
   }
 
-  /** Types a command and Enter; asks for confirmation unless it is one line of plain text. */
-  run(command: string): void {
-    this.typeCommand(prepareInput(command.replace(/\s+$/, "")), "Run", "\r");
+  /**
+   * Types a command and Enter; asks for confirmation unless it is one line of plain text. A `question` is asked in any
+   * case.
+   */
+  run(command: string, question?: string): void {
+    const what = prepareInput(command.replace(/\s+$/, ""));
+    const why = joined(question, what.why);
+    this.typeCommand({ ...what, why }, "Run", "\r", question === undefined ? "yes" : "no");
   }
 
-  /** Types a command without Enter, in place of what the line holds. */
+  /** Types a command without Enter; asks for confirmation if the line may have text, which it then replaces. */
   insert(command: string): void {
-    this.typeCommand(prepareInput(command), "Paste", "");
+    this.typeCommand(prepareInput(command), "Paste", "", "yes");
   }
 
   paste(text: string): void {
     const what = prepareInput(text);
-    this.confirmFirst(what, "Paste", () => this.typePasted(what.text, ""));
+    this.confirmFirst(what, "Paste", "yes", () => this.typePasted(what.text, ""));
   }
 
   text(): string {
@@ -166,6 +196,7 @@ export class TerminalSession {
     this.shown = false;
     this.ended = false;
     this.early = [];
+    this.cancelReplacement();
     this.flow.connected();
   }
 
@@ -221,6 +252,8 @@ export class TerminalSession {
     }
     if (reset) this.show({ ended: undefined, problem: undefined, unopened: false });
     if (reset) this.ended = false;
+    // The prompt that it waits for may be one that is drawn again.
+    if (reset) this.failReplacement();
     const isFirst = reset && !this.shown;
     if (cols && rows && (cols !== term.cols || rows !== term.rows)) {
       // Resize in order: earlier output was drawn for the old size.
@@ -230,6 +263,12 @@ export class TerminalSession {
       });
     }
     if (data || reset) this.flow.push(reset ? AFRESH + data : data);
+    if (reset) {
+      term.write("", () => {
+        this.failReplacement();
+        this.line.restart();
+      });
+    }
     if (isFirst) {
       const { connection } = this;
       term.write("", () => {
@@ -242,6 +281,7 @@ export class TerminalSession {
       this.ended = true;
       this.early = [];
       this.lineHasText = false;
+      this.cancelReplacement();
       this.shells.ended();
       this.show({ ended });
     }
@@ -288,8 +328,11 @@ export class TerminalSession {
       this.whenShown(() => this.type(data));
       return;
     }
-    const rest = data.replace(TO_LINE_END, "");
-    this.lineHasText = rest !== "" || (this.lineHasText && rest === data);
+    if (!FOCUS_REPORT.test(data)) {
+      this.cancelReplacement();
+      const rest = data.replace(TO_LINE_END, "");
+      this.lineHasText = rest !== "" || (this.lineHasText && rest === data);
+    }
     if (this.tellsRestart) this.show({ restarted: false });
     this.tellsRestart = false;
     this.link.send({ type: "terminal.input", data });
@@ -306,36 +349,69 @@ export class TerminalSession {
     else if (this.early.length < EARLY_MAX) this.early.push(act);
   }
 
-  /** True if a line editor reads, which can clear its line: in this mode, unless a program has the whole screen. */
-  private hasLineEditor(): boolean {
-    const { modes, buffer } = this.screen.term;
-    return modes.bracketedPasteMode && buffer.active.type === "normal";
-  }
-
   /** Types a command once the shell is there, in an empty line, or after a confirmation if the line may hold text. */
-  private typeCommand(what: TerminalText, verb: string, after: string): void {
-    const type = () => {
-      if (this.hasLineEditor()) this.type(CLEAR_LINE);
-      this.typePasted(what.text, after);
-    };
+  private typeCommand(what: TerminalText, verb: string, after: string, focus: "yes" | "no"): void {
     const typeInLine = (reason?: string) => {
-      const isEmpty = !this.lineHasText && EMPTY_LINE.test(lineToCursor(this.screen.term));
-      const doubt = isEmpty || this.hasLineEditor() ? undefined : LINE_HAS_TEXT;
-      const why = reason && doubt ? `${reason} ${doubt}` : (reason ?? doubt);
-      this.confirmFirst({ ...what, why }, verb, () => this.whenShown(type));
+      const doubt = this.lineDoubt();
+      const why = joined(reason, doubt);
+      const act = () => {
+        // The line may have changed while the question was open.
+        if (this.lineDoubt() !== doubt) typeInLine(reason);
+        else if (doubt === LINE_IS_DROPPED) this.replaceLine(what.text, after);
+        else this.typePasted(what.text, after);
+      };
+      const label = doubt === LINE_IS_DROPPED ? "Replace" : verb;
+      const safer = doubt === PROGRAM_RUNS ? "no" : focus;
+      this.confirmFirst({ ...what, why }, label, safer, () => this.whenShown(act));
     };
     if (this.shown && !this.ended) {
       typeInLine(what.why);
       return;
     }
-    this.confirmFirst(what, verb, () => {
+    this.confirmFirst(what, verb, focus, () => {
       if (this.ended) this.again();
       this.whenShown(typeInLine);
     });
   }
 
+  /** Returns why a command must not simply be typed; undefined if the line is empty. */
+  private lineDoubt(): string | undefined {
+    if (this.screen.term.buffer.active.type === "alternate") return PROGRAM_RUNS;
+    if (!this.lineHasText && this.line.isEmpty()) return undefined;
+    return this.line.hasEditor() ? LINE_IS_DROPPED : LINE_HAS_TEXT;
+  }
+
+  /**
+   * Drops the line of the line editor, and types a text once there is a new prompt: before that, the editor may still
+   * take it as a part of the old line. A program that goes on after Ctrl+C may end much later, when nobody expects it.
+   */
+  private replaceLine(text: string, after: string): void {
+    this.type(DROP_LINE);
+    this.tellsReplacement = true;
+    this.show({ hint: WAITS_FOR_PROMPT });
+    this.deadline = setTimeout(() => this.failReplacement(), NEXT_PROMPT_MS);
+    this.line.onNextPrompt(() => {
+      this.cancelReplacement();
+      this.typePasted(text, after);
+    });
+    this.focus();
+  }
+
+  private cancelReplacement(): void {
+    clearTimeout(this.deadline);
+    this.line.cancel();
+    if (this.tellsReplacement) this.show({ hint: "" });
+    this.tellsReplacement = false;
+  }
+
+  /** Cancels it, and says so until the next key. */
+  private failReplacement(): void {
+    clearTimeout(this.deadline);
+    if (this.line.cancel()) this.show({ hint: NOT_TYPED });
+  }
+
   /** Asks for confirmation first, if the text needs it. */
-  private confirmFirst(what: TerminalText, verb: string, then: () => void): void {
+  private confirmFirst(what: TerminalText, verb: string, focus: "yes" | "no", then: () => void): void {
     if (what.text === "") return;
     if (what.why === undefined) {
       then();
@@ -345,7 +421,7 @@ export class TerminalSession {
       this.show({ asking: undefined });
       act();
     };
-    this.show({ asking: { ...what, verb, yes: done(then), no: done(() => this.focus()) } });
+    this.show({ asking: { ...what, verb, focus, yes: done(then), no: done(() => this.focus()) } });
   }
 
   private onPaste(event: ClipboardEvent): void {

@@ -44,7 +44,8 @@ export class BlockParser {
   }
 }
 
-function lex(text: string): Token[] {
+/** Splits Markdown whose line ends are `\n` into tokens. */
+export function lex(text: string): Token[] {
   // The lexer itself changes tabs and line ends, which would shift offsets, so they are changed before.
   return new Lexer({ gfm: true, breaks: false }).lex(text);
 }

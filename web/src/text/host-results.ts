@@ -1,17 +1,28 @@
-/** Results of a call on several hosts, in words. */
+/** Results of a call, perhaps on several hosts, in words. */
+import type { Outcome } from "../state/item";
 import type { HostOutcome, Status } from "../wire";
 import { statusLabel, statusSign } from "./labels";
+import { lostResult, runningProgram } from "./running-program";
 
-/** Number of hosts on which a call failed that was done on all others; 0 if there were other results. */
-function failedHosts(hosts: readonly HostOutcome[]): number {
-  const failed = hosts.filter(({ status }) => status === "failed").length;
-  return hosts.every(({ status }) => status === "ok" || status === "failed") ? failed : 0;
+/** Returns the hosts on which a call failed that was done on all others, in words; empty if there were other results. */
+function failedHosts(hosts: readonly HostOutcome[]): string {
+  const failures = hosts.filter(({ status }) => status === "failed");
+  if (failures.length === 0 || hosts.some(({ status }) => status !== "ok" && status !== "failed")) return "";
+  const missed = failures.filter(({ unreachable }) => unreachable !== undefined).length;
+  const failed = failures.length - missed;
+  const of = `of ${hosts.length} hosts`;
+  const told = [failed > 0 && `failed on ${failed} ${of}`, missed > 0 && `not run on ${missed} ${of}`];
+  return told.filter(Boolean).join(", ");
 }
 
-/** Returns the result of a call in words: `failed on 1 of 4 hosts`. */
+/** Returns the result of a call in words: `failed on 1 of 4 hosts`, or `not run` on those that were not reached. */
 export function resultLabel(status: Status, hosts: readonly HostOutcome[]): string {
-  const failed = status === "failed" ? failedHosts(hosts) : 0;
-  return failed === 0 ? statusLabel(status) : `failed on ${failed} of ${hosts.length} hosts`;
+  return (status === "failed" && failedHosts(hosts)) || statusLabel(status);
+}
+
+/** Like `resultLabel`, but says what is known if the outcome is not. */
+export function outcomeLabel(outcome: Pick<Outcome, "status" | "output" | "hosts">): string {
+  return runningProgram(outcome) ?? lostResult(outcome) ?? resultLabel(outcome.status, outcome.hosts);
 }
 
 /**
@@ -19,7 +30,7 @@ export function resultLabel(status: Status, hosts: readonly HostOutcome[]): stri
  * empty if `resultLabel` says it all.
  */
 export function hostCounts(hosts: readonly HostOutcome[]): string {
-  if (failedHosts(hosts) > 0) return "";
+  if (failedHosts(hosts)) return "";
   const counts = new Map<Status, number>();
   for (const { status } of hosts) counts.set(status, (counts.get(status) ?? 0) + 1);
   return [...counts]

@@ -11,8 +11,10 @@ import {
   expiryLabel,
   foldNames,
   hostLabel,
+  jobLabel,
   plainExcerpt,
   progressLabel,
+  shortHostLabel,
   shortTime,
   typedLabel,
   undoneHosts,
@@ -128,6 +130,11 @@ test("the server's machine is named, because the page may be on another", () => 
   expect(
     ["local", "local,web1", "me@web1", "ssh://me@web1:2222"].map((host) => hostLabel(host, "lab")),
   ).toEqual(["lab", "2 hosts: lab, web1", "web1 as me", "web1:2222 as me"]);
+  expect(["local", "local,web1", "me@web1"].map((host) => shortHostLabel(host, "lab"))).toEqual([
+    "lab",
+    "2 hosts",
+    "web1 as me",
+  ]);
 });
 
 test("the time of a running command is written in whole seconds", () => {
@@ -191,4 +198,9 @@ test("an excerpt has no signs of tables and code, but the pipes of commands", ()
   expect(plainExcerpt("| Host | `df` | |---|:--:| | web1 | 9 % |")).toBe("Host df web1 9 %");
   expect(plainExcerpt("run ps aux | grep nginx || true")).toBe("run ps aux | grep nginx || true");
   expect(plainExcerpt("| Host | |---| | `ps | wc` | <cmd>ls | wc</cmd>")).toBe("Host ps | wc ls | wc");
+});
+
+test("the result of a background job may be lost with sysop", () => {
+  expect(jobLabel("unknown")).toBe("outcome unknown: sysop or the connection ended while it ran");
+  expect(jobLabel("cancelled")).toBe("canceled");
 });

@@ -137,6 +137,13 @@ export function statusLabel(status: Status): string {
   }
 }
 
+/** Returns the result of a background job; see `EndedJob::result` in sysop-core. */
+export function jobLabel(status: Status): string {
+  return status === "unknown"
+    ? "outcome unknown: sysop or the connection ended while it ran"
+    : statusLabel(status);
+}
+
 /** Returns a symbol for a status, so that color is not needed to tell it. */
 export function statusSign(status: Status): string {
   if (status === "ok") return "✓";
@@ -148,7 +155,7 @@ export function pauseLabel(reason: PauseReason): string {
     case "loop":
       return "paused: the model repeated the same call 3 times";
     case "interrupted":
-      return "paused: sysop exited during this turn; the running command may or may not have finished";
+      return "paused: the server stopped during this turn; the running command may not have finished";
     case "budget":
       return "paused: the budget is spent; resume to grant it once more";
     default:
@@ -238,10 +245,10 @@ function precedes(one: RegExpExecArray, next: RegExpExecArray): boolean {
   );
 }
 
-/** Name of the host that commands run on, shortened for a tab. */
-export function shortHostLabel(host: string): string {
+/** Name of the host that commands run on, shortened for a tab; see `hostLabel`. */
+export function shortHostLabel(host: string, machine = ""): string {
   const names = host.split(",");
-  return names.length === 1 ? neutralizeLine(host) : `${names.length} hosts`;
+  return names.length === 1 ? hostLabel(host, machine) : `${names.length} hosts`;
 }
 
 /** Matches text of Markdown tables: a rule, or the beginning or end of a row. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { emptyTranscript, fold } from "../state/transcript";
 import type { ServerMessage, TodoItem } from "../wire";
-import { type NoticeLine, taskNotice } from "./notices";
+import { type NoticeLine, noticeText, taskNotice } from "./notices";
 
 const sessionId = "s";
 
@@ -67,12 +67,6 @@ describe("a message without an item of its own is one line", () => {
     expect(line({ type: "todo", items: [] }).text).toBe("task list cleared");
   });
 
-  test("job.started", () => {
-    const message = { type: "job.started", jobId: 3, toolCallId: "c", host: "web1" };
-    expect(line({ ...message, command: "make" }).text).toBe("job 3 started on web1: `make`");
-    expect(line({ ...message, command: "x".repeat(500) }).text.length).toBeLessThan(150);
-  });
-
   test("job.finished", () => {
     const message = { type: "job.finished", jobId: 3, command: "make", host: "web1" };
     expect(line({ ...message, status: "failed", exitCode: 2 }).text).toBe("job 3 ended: failed, exit code 2");
@@ -91,6 +85,14 @@ describe("a message without an item of its own is one line", () => {
     expect(line({ type: "guard.ended", ...guard, how: "confirmed" }).weight).toBe("note");
     expect(line({ type: "guard.ended", ...guard, how: "fired" }).weight).toBe("warning");
     expect(line({ type: "guard.ended", ...guard, how: "unknown" }).text).toContain("check the host");
+  });
+
+  test("the host of a guard has the name that it has elsewhere", () => {
+    const named = (message: object) =>
+      noticeText(line({ toolCallId: "c", host: "local", ...message }), "lab");
+    expect(named({ type: "guard.armed", seconds: 9 })).toMatch(/^guard armed on lab: /);
+    expect(named({ type: "guard.ended", how: "fired" })).toMatch(/^guard on lab fired/);
+    expect(named({ type: "prompt.expanded", text: "x on local" })).toMatch(/^prompt expanded/);
   });
 
   test("approval.given", () => {

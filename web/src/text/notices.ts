@@ -1,8 +1,7 @@
 /** Lines for messages that have no item of their own; like those of `sysop_core::transcript::event_notice`. */
 import type { Notice } from "../state/item";
 import type { ServerMessage, TodoItem } from "../wire";
-import { codeSpan } from "./CodeSpans";
-import { fileSize, statusLabel, tokens } from "./labels";
+import { fileSize, hostLabel, statusLabel, tokens } from "./labels";
 import { neutralizeLine } from "./neutralize";
 
 /** Maximum characters of a command or a task in a line. */
@@ -15,7 +14,6 @@ type NoticeMessage = Extract<
       | "context.compacted"
       | "instructions"
       | "prompt.expanded"
-      | "job.started"
       | "job.finished"
       | "guard.armed"
       | "guard.ended"
@@ -25,7 +23,7 @@ type NoticeMessage = Extract<
 >;
 
 /** A line without its place in the transcript. */
-export type NoticeLine = Pick<Notice, "text" | "weight" | "by">;
+export type NoticeLine = Pick<Notice, "text" | "weight" | "by" | "host">;
 
 /** Returns the line for a message, with the weight `warning` if a user should check something. */
 export function logNotice(message: NoticeMessage): NoticeLine {
@@ -36,23 +34,29 @@ export function logNotice(message: NoticeMessage): NoticeLine {
       return instructions(message);
     case "prompt.expanded":
       return note(promptExpanded(message));
-    case "job.started":
-      return note(
-        `job ${message.jobId} started on ${safe(message.host)}: ${codeSpan(short(message.command))}`,
-      );
     case "job.finished":
       return jobFinished(message);
     case "guard.armed":
-      return note(
-        `guard armed on ${safe(message.host)}: rolls back in ${message.seconds} s unless confirmed`,
-      );
+      return {
+        ...note(`guard armed on ${safe(message.host)}: rolls back in ${message.seconds} s unless confirmed`),
+        host: message.host,
+      };
     case "guard.ended":
-      return guardEnded(message);
+      return { ...guardEnded(message), host: message.host };
     case "approval.given":
       return { ...note(approvalGiven(message.needed)), by: message.by };
     case "undone":
       return undone(message);
   }
+}
+
+/** Returns the text of a notice, in which the host has the name that the page uses elsewhere; see `hostLabel`. */
+export function noticeText(
+  { text, host }: Pick<Notice, "text" | "host">,
+  machine: string | undefined,
+): string {
+  if (host === undefined) return text;
+  return text.replace(` on ${safe(host)}`, () => ` on ${hostLabel(host, machine)}`);
 }
 
 const safe = neutralizeLine;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { RUNNING_NOTE, runningProgram } from "./running-program";
+import { lostResult, RUNNING_NOTE, runningProgram } from "./running-program";
 
 test("a program that still runs in the terminal is told from a lost outcome, as in the core", () => {
   const told = (output: string, status: "unknown" | "ok" = "unknown") => runningProgram({ status, output });
@@ -20,6 +20,20 @@ test("a program that still runs in the terminal is told from a lost outcome, as 
   expect(told(`x ${waits}`)).toBeUndefined();
   expect(told(`[${waits}`)).toBeUndefined();
   expect(`Continue? [y/n]\n${waits}`.replace(RUNNING_NOTE, "")).toBe("Continue? [y/n]\n");
+});
+
+test("what is known about a lost result is told", () => {
+  const told = (output: string) => lostResult({ status: "unknown", output });
+  expect(told("1\n[the command ended, but its exit code was lost]\n[no undo: timed out]\n")).toBe(
+    "ended; its exit code was lost",
+  );
+  expect(
+    told("[the connection ended; the shell ended with exit code 255; the next call opens a new one]"),
+  ).toBe("outcome unknown: the connection ended; not run again");
+  expect(told("[done]")).toBeUndefined();
+  expect(
+    lostResult({ status: "ok", output: "[the command ended, but its exit code was lost]" }),
+  ).toBeUndefined();
 });
 
 test.each([

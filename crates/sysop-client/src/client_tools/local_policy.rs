@@ -12,7 +12,8 @@ use sysop_core::event::{Decision, Event, Origin};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{
-    ApprovalMode, Assessment, CommandContext, Grant, Policy, Risk, RiskClass, Survey, Verdict,
+    ApprovalMode, Assessment, CONFIG_ERROR, CommandContext, Grant, Policy, Risk, RiskClass, Survey, Verdict,
+    named_rule,
 };
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 use sysop_core::transcript::call_summary;
@@ -39,10 +40,26 @@ pub(crate) struct LocalPolicy {
 }
 
 /// Call as shown to the user.
-struct ProposedCall {
+pub(crate) struct ProposedCall {
     call: ToolCall,
     /// Command as displayed, or a summary of the call if its tool runs no command.
     shown: String,
+}
+
+/// Permission that the user of this client gave by an input.
+pub(crate) enum LocalPermission {
+    Decision {
+        proposed: ProposedCall,
+        /// Grant for the session, if the decision gave one.
+        grant: Option<Grant>,
+    },
+    TypedCall {
+        tool: String,
+        arguments: Map<String, Value>,
+    },
+    Mode {
+        before: ApprovalMode,
+    },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -72,8 +89,41 @@ impl LocalPolicy {
         }
     }
 
-    pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
-        self.mode = mode;
+    pub(crate) fn set_mode(&mut self, mode: ApprovalMode) -> LocalPermission {
+        LocalPermission::Mode { before: std::mem::replace(&mut self.mode, mode) }
+    }
+
+    /// Applies a mode that the user did not choose for this machine, if it is stricter. `never` would run read-only
+    /// calls without the question that `each` asks, so it does not replace `each`.
+    pub(crate) fn tighten_mode(&mut self, mode: ApprovalMode) {
+        if (self.mode, mode) != (ApprovalMode::Each, ApprovalMode::Never) {
+            self.mode = self.mode.stricter(mode);
+        }
+    }
+
+    /// Revokes the permissions for single calls that have not begun. Grants for the session remain.
+    pub(crate) fn revoke_single_calls(&mut self) {
+        self.allowed = BoundedMap::default();
+        self.typed.clear();
+    }
+
+    /// Revokes the permission of an input that did not reach the server. A proposal can be decided again. Of two modes,
+    /// the stricter remains.
+    pub(crate) fn revoke(&mut self, permission: LocalPermission) {
+        match permission {
+            LocalPermission::Decision { proposed, grant } => {
+                self.allowed.take(&proposed.call.id);
+                let at = grant.and_then(|grant| self.grants.iter().rposition(|given| *given == grant));
+                at.and_then(|at| self.grants.remove(at));
+                self.record_proposal(proposed);
+            }
+            LocalPermission::TypedCall { tool, arguments } => {
+                let is_it = |typed: &(String, Map<String, Value>)| typed.0 == tool && typed.1 == arguments;
+                let at = self.typed.iter().rposition(is_it);
+                at.and_then(|at| self.typed.remove(at));
+            }
+            LocalPermission::Mode { before } => self.mode = self.mode.stricter(before),
+        }
     }
 
     /// Records the tools that the session runs on this client from now on.
@@ -136,11 +186,12 @@ impl LocalPolicy {
         self.proposed.put(id, is_clear.then_some(proposed));
     }
 
-    pub(crate) fn record_typed(&mut self, tool: &str, arguments: &Map<String, Value>) {
+    pub(crate) fn record_typed(&mut self, tool: &str, arguments: &Map<String, Value>) -> LocalPermission {
         if self.typed.len() == REMEMBERED_MAX {
             self.typed.pop_front();
         }
         self.typed.push_back((tool.to_owned(), arguments.clone()));
+        LocalPermission::TypedCall { tool: tool.to_owned(), arguments: arguments.clone() }
     }
 
     pub(crate) fn record_decision(
@@ -149,31 +200,34 @@ impl LocalPolicy {
         tools: &[ToolSpec],
         id: &CallId,
         decision: &Decision,
-    ) {
+    ) -> Option<LocalPermission> {
         let (edited, session) = match decision {
             Decision::Allow { command } => (command, false),
             Decision::AllowSession { command } => (command, true),
             Decision::Reject { .. } => {
                 self.allowed.take(id);
-                return;
+                return None;
             }
         };
-        let Some(ProposedCall { mut call, shown }) = self.proposed.take(id).flatten() else { return };
-        let Some(spec) = tools.iter().find(|spec| spec.name == call.name) else { return };
+        let proposed = self.proposed.take(id).flatten()?;
+        let mut call = proposed.call.clone();
+        let spec = tools.iter().find(|spec| spec.name == call.name)?;
         if spec.effect == ToolEffect::Command
             && let Arguments::Object(arguments) = &mut call.arguments
         {
             // Approve the displayed command, not other parts of the message.
-            arguments.insert("command".to_owned(), edited.clone().unwrap_or(shown).into());
+            arguments.insert("command".to_owned(), edited.as_ref().unwrap_or(&proposed.shown).clone().into());
         }
-        if session {
+        let grant = session.then(|| {
             let covers = assess(policy, self.mode, &[], &as_written(), spec, &call).covers;
             if self.grants.len() == GRANTS_MAX {
                 self.grants.pop_front();
             }
-            self.grants.push_back(covers);
-        }
+            self.grants.push_back(covers.clone());
+            covers
+        });
         self.allowed.put(id.clone(), call);
+        Some(LocalPermission::Decision { proposed, grant })
     }
 
     /// Decides whether a call may run, based on this machine's survey of the call.
@@ -191,10 +245,13 @@ impl LocalPolicy {
             false => policy.denies(text, survey),
         });
         if let Some(rule) = rule {
-            return LocalVerdict::Refuse(format!("denied by the client's rule `{rule}`; nothing ran"));
+            return LocalVerdict::Refuse(denied_by_client(rule));
         }
         let grants: Vec<Grant> = self.grants.iter().cloned().collect();
-        let Assessment { verdict, risk, .. } = assess(policy, self.mode, &grants, survey, spec, call);
+        let Assessment { verdict, risk, rule, .. } = assess(policy, self.mode, &grants, survey, spec, call);
+        if let (Verdict::Deny, Some(rule)) = (verdict, rule) {
+            return LocalVerdict::Refuse(denied_by_client(&rule));
+        }
         if self.mode == ApprovalMode::Never && verdict != Verdict::Allow {
             let why = "rejected: the client is read-only (--approve never); nothing ran";
             return LocalVerdict::Refuse(why.to_owned());
@@ -233,6 +290,12 @@ impl LocalPolicy {
         let found = self.typed.iter().position(|(tool, typed)| *tool == call.name && typed == arguments);
         found.and_then(|index| self.typed.remove(index)).is_some()
     }
+}
+
+fn denied_by_client(rule: &str) -> String {
+    let is_error = rule.starts_with(CONFIG_ERROR);
+    let named = if is_error { named_rule(rule) } else { format!("the client's rule `{rule}`") };
+    format!("denied by {named}; nothing ran")
 }
 
 /// Describes a risk in sentences: its class, followed by at most `FINDINGS_MAX` findings.
@@ -357,8 +420,8 @@ mod tests {
             self.local_policy.record_announcement(&client_tools, &self.tools, "/work");
         }
 
-        fn decide(&mut self, call: &ToolCall, decision: &Decision) {
-            self.local_policy.record_decision(&self.policy, &self.tools, &call.id, decision);
+        fn decide(&mut self, call: &ToolCall, decision: &Decision) -> Option<LocalPermission> {
+            self.local_policy.record_decision(&self.policy, &self.tools, &call.id, decision)
         }
     }
 
@@ -485,6 +548,83 @@ mod tests {
         assert!(machine.asked(&typed), "a call of the model is not a typed call");
         assert_eq!(machine.evaluate(&typed, Origin::User), LocalVerdict::Run);
         assert!(matches!(machine.evaluate(&typed, Origin::User), LocalVerdict::Ask { .. }));
+    }
+
+    #[test]
+    fn a_revoked_decision_allows_nothing_and_can_be_made_again() {
+        let mut machine = Machine::new(ApprovalMode::Ask);
+        let first = bash("1", "git commit -m a");
+        machine.propose(&first, "git commit -m a");
+        let given = machine.decide(&first, &Decision::AllowSession { command: None }).expect("a permission");
+        machine.local_policy.revoke(given);
+        assert!(machine.asked(&first), "the decision");
+        assert!(machine.asked(&bash("2", "git commit -m b")), "the grant for the session");
+        machine.decide(&first, &Decision::Allow { command: Some("touch b".into()) });
+        assert!(machine.asked(&first), "the command that the user replaced");
+        machine.propose(&first, "git commit -m a");
+        machine.decide(&first, &Decision::Allow { command: Some("touch b".into()) });
+        assert_eq!(machine.evaluate(&bash("1", "touch b"), Origin::Model), LocalVerdict::Run);
+    }
+
+    #[test]
+    fn revoked_commands_and_modes_permit_nothing() {
+        let mut machine = Machine::new(ApprovalMode::Ask);
+        let typed = bash("1", "touch a");
+        let Arguments::Object(arguments) = &typed.arguments else { panic!() };
+        let given = machine.local_policy.record_typed("bash", arguments);
+        machine.local_policy.revoke(given);
+        assert!(matches!(machine.evaluate(&typed, Origin::User), LocalVerdict::Ask { .. }));
+        let given = machine.local_policy.set_mode(ApprovalMode::Auto);
+        machine.local_policy.revoke(given);
+        assert!(machine.asked(&bash("2", "touch a")));
+        let given = machine.local_policy.set_mode(ApprovalMode::Never);
+        machine.local_policy.revoke(given);
+        assert!(matches!(machine.evaluate(&bash("3", "touch a"), Origin::Model), LocalVerdict::Refuse(_)));
+    }
+
+    #[test]
+    fn permissions_for_single_calls_can_be_revoked_and_grants_for_the_session_remain() {
+        let mut machine = Machine::new(ApprovalMode::Ask);
+        let (touch, commit, typed) =
+            (bash("1", "touch a"), bash("2", "git commit -m a"), bash("3", "touch b"));
+        machine.propose(&touch, "touch a");
+        machine.decide(&touch, &ALLOW);
+        machine.propose(&commit, "git commit -m a");
+        machine.decide(&commit, &Decision::AllowSession { command: None });
+        let Arguments::Object(arguments) = &typed.arguments else { panic!() };
+        machine.local_policy.record_typed("bash", arguments);
+        machine.local_policy.revoke_single_calls();
+        assert!(machine.asked(&touch));
+        assert!(matches!(machine.evaluate(&typed, Origin::User), LocalVerdict::Ask { .. }));
+        assert_eq!(machine.evaluate(&bash("4", "git commit -m b"), Origin::Model), LocalVerdict::Run);
+    }
+
+    #[test]
+    fn a_mode_that_the_user_did_not_choose_here_only_tightens() {
+        use ApprovalMode::{Ask, Auto, Each, Never};
+        for (own, given, mode) in [
+            (Each, Ask, Each),
+            (Each, Never, Each),
+            (Never, Auto, Never),
+            (Auto, Never, Never),
+            (Ask, Each, Each),
+        ] {
+            let mut local_policy = LocalPolicy::new(own);
+            local_policy.tighten_mode(given);
+            assert_eq!(local_policy.mode, mode, "{own:?} {given:?}");
+        }
+    }
+
+    #[test]
+    fn approvals_cannot_override_an_error_in_the_config() {
+        let mut machine = Machine::new(ApprovalMode::Ask);
+        machine.policy = Policy::new(&[], &[format!("{CONFIG_ERROR}config.toml:2")]);
+        let write = call("1", "write_file", json!({"path": "a", "content": "b"}));
+        machine.propose(&write, "write_file(\"a\", ...)");
+        machine.decide(&write, &ALLOW);
+        let refusal = "denied by the config error at config.toml:2; nothing ran".to_owned();
+        assert_eq!(machine.evaluate(&write, Origin::Model), LocalVerdict::Refuse(refusal));
+        assert_eq!(machine.evaluate(&call("2", "ls", json!({})), Origin::Model), LocalVerdict::Run);
     }
 
     #[test]

@@ -16,10 +16,11 @@ use tokio::sync::{Notify, mpsc};
 
 use super::*;
 
-/// Host that counts its calls and ends them on release or cancellation.
+/// Host that records its calls and ends them on release or cancellation.
 #[derive(Default)]
 struct Counting {
     tools: Vec<ToolSpec>,
+    calls: Mutex<Vec<ToolCall>>,
     ran: AtomicUsize,
     gate: Notify,
 }
@@ -36,6 +37,7 @@ impl Host for Counting {
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         let ran = self.ran.fetch_add(1, Ordering::SeqCst) + 1;
+        self.calls.lock().push(call.clone());
         sink.output("begun");
         tokio::select! {
             () = self.gate.notified() => Outcome::ok(format!("{} ran, number {ran}", call.name)),
@@ -77,11 +79,12 @@ fn tool_executor(
         policy: PolicyOptions::default(),
         ledgers: folder.to_owned(),
     });
+    let local_tools = local_tools.unwrap().with_time_limit(600);
     let server = ServerAddress::parse("http://127.0.0.1:1", Some("t".to_owned().into())).unwrap();
     let session = SessionId::new("s");
     let stop = CancellationToken::new();
     let tool_executor = LocalToolExecutor::new(
-        Arc::new(local_tools.unwrap()),
+        Arc::new(local_tools),
         &server,
         session,
         Arc::clone(fanout),
@@ -186,6 +189,22 @@ async fn a_call_without_approval_asks_on_this_client() {
         assert_eq!(world.result().await.0 == Status::Ok, runs);
     }
     assert_eq!(world.ran(), 1);
+}
+
+/// The call of the server has no time limit of its own, as a user or a model wrote it.
+#[tokio::test]
+async fn a_lent_command_runs_with_the_time_limit_of_this_client() {
+    let mut world = World::new();
+    world.asks("1", "bash");
+    let question = world.question().await;
+    let given = PromptReply::Given { by: "me".to_owned(), text: "yes".to_owned().into() };
+    assert!(world.tool_executor.answer(question.id, given));
+    world.begun().await;
+    world.asks("2", "ls");
+    world.begun().await;
+    let limits: Vec<_> =
+        world.host.calls.lock().iter().map(|call| call.arguments.to_value()["timeout_s"].clone()).collect();
+    assert_eq!(limits, [json!(600), json!(null)]);
 }
 
 #[tokio::test]

@@ -19,7 +19,9 @@ use sysop_core::tool::{ClientTools, ToolSpec};
 use sysop_driver::frontend::SessionHandle;
 use sysop_driver::port::{DeltaSink, Host};
 use sysop_wire::Encoder;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +29,7 @@ use super::*;
 use crate::ServerAddress;
 use crate::api::Api;
 use crate::client_tools::{LocalTools, LocalToolsSettings};
+use crate::outbox::UndeliveredPrompt;
 use crate::session::{RemoteSession, RemoteSessionOptions};
 
 /// Maximum duration of any step.
@@ -64,18 +67,45 @@ struct Rig {
     say: mpsc::UnboundedSender<Value>,
     heard: mpsc::UnboundedReceiver<Value>,
     address: String,
+    faults: Arc<Faults>,
+    tasks: TaskTracker,
+    unsent: Arc<Mutex<Vec<UndeliveredPrompt>>>,
     _ledgers: tempfile::TempDir,
 }
 
-/// Sends scripted messages, and repeats the log so far after each `hello`.
+/// Faults of the server, each for the next message of a type.
+#[derive(Default)]
+struct Faults {
+    /// Type of the message after which the connection breaks without a confirmation.
+    break_at: Mutex<Option<&'static str>>,
+    /// Type of the message that is refused after its confirmation, and the error code.
+    refuse: Mutex<Option<(&'static str, &'static str)>>,
+}
+
+/// Accepts one connection after the other.
 async fn serve(
     listener: tokio::net::TcpListener,
     mut say: mpsc::UnboundedReceiver<Value>,
     heard: mpsc::UnboundedSender<Value>,
+    faults: Arc<Faults>,
 ) {
-    let (stream, _) = listener.accept().await.unwrap();
-    let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
-    let mut log: Vec<Value> = Vec::new();
+    let mut log = Vec::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        serve_connection(socket, &mut log, &mut say, &heard, &faults).await;
+    }
+}
+
+/// Sends scripted messages, and repeats the log that the client lacks after each `hello`.
+async fn serve_connection(
+    mut socket: WebSocketStream<TcpStream>,
+    log: &mut Vec<Value>,
+    say: &mut mpsc::UnboundedReceiver<Value>,
+    heard: &mpsc::UnboundedSender<Value>,
+    faults: &Faults,
+) {
+    let mut refused = None;
     loop {
         tokio::select! {
             message = say.recv() => {
@@ -87,17 +117,28 @@ async fn serve(
             }
             message = socket.next() => {
                 let Some(Ok(message)) = message else { return };
+                if let Some(refusal) = refused.take_if(|_| matches!(message, Message::Ping(_))) {
+                    socket.flush().await.unwrap(); // the confirmation
+                    let _ = socket.send(Message::text(Value::to_string(&refusal))).await;
+                }
                 let Message::Text(text) = message else { continue };
                 let message: Value = serde_json::from_str(&text).unwrap();
                 if message["type"] == "hello" {
-                    assert_eq!(message["resumeFrom"], 0);
+                    let known = message["resumeFrom"].as_u64().unwrap();
+                    let lacks = |message: &&Value| message["seq"].as_u64().is_some_and(|seq| seq > known);
                     let mut answer = log[0].clone();
                     answer.as_object_mut().unwrap().remove("seq");
-                    for message in std::iter::once(&answer).chain(&log) {
+                    for message in std::iter::once(&answer).chain(log.iter().filter(lacks)) {
                         socket.send(Message::text(message.to_string())).await.unwrap();
                     }
                 }
+                let fault = faults.refuse.lock().take_if(|(kind, _)| message["type"] == **kind);
+                refused = refused.or(fault.map(|(_, code)| refusal(code, &message)));
+                let breaks = faults.break_at.lock().take_if(|kind| message["type"] == **kind).is_some();
                 let _ = heard.send(message);
+                if breaks {
+                    return;
+                }
             }
         }
     }
@@ -131,10 +172,15 @@ fn spec() -> SessionSpec {
 
 impl Rig {
     async fn new(policy: PolicyOptions) -> Self {
+        Self::with_mode(ApprovalMode::Ask, policy).await
+    }
+
+    async fn with_mode(approve: ApprovalMode, policy: PolicyOptions) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let ((say, to_say), (hear, heard)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        tokio::spawn(serve(listener, to_say, hear));
+        let (faults, tasks, unsent) = (Arc::<Faults>::default(), TaskTracker::new(), Arc::default());
+        tokio::spawn(serve(listener, to_say, hear, Arc::clone(&faults)));
         let tools = catalog::tools(catalog::Profile::Full);
         let host = Arc::new(RecordingHost { tools, ran: Mutex::default() });
         let ledgers = tempfile::tempdir().unwrap();
@@ -142,7 +188,7 @@ impl Rig {
             host: Arc::clone(&host) as Arc<dyn Host>,
             root: "/work".to_owned(),
             tools: None,
-            approve: ApprovalMode::Ask,
+            approve,
             dangerous: Vec::new(),
             deny: Vec::new(),
             policy,
@@ -154,13 +200,26 @@ impl Rig {
             has_terminal: false,
             local_tools: Some(Arc::new(local_tools.unwrap())),
             own_name: None,
+            unsent: Arc::clone(&unsent),
         };
         let server = ServerAddress::parse(&address, Some("t".to_owned().into())).unwrap();
-        let session = RemoteSession::new(Api::new(server).unwrap(), options, &TaskTracker::new()).unwrap();
+        let session = RemoteSession::new(Api::new(server).unwrap(), options, &tasks).unwrap();
         let updates = session.subscribe(Seq(0));
         let encoder = Encoder::new(id);
-        let mut rig =
-            Self { host, session, updates, encoder, seq: 0, say, heard, address, _ledgers: ledgers };
+        let mut rig = Self {
+            host,
+            session,
+            updates,
+            encoder,
+            seq: 0,
+            say,
+            heard,
+            address,
+            faults,
+            tasks,
+            unsent,
+            _ledgers: ledgers,
+        };
         rig.log(Event::SessionOpened { spec: spec().into(), opened_by: None });
         rig.logged(|event| matches!(event, Event::SessionOpened { .. })).await;
         rig
@@ -265,6 +324,14 @@ impl Rig {
 
     async fn proposal(&mut self) -> Event {
         self.logged(|event| matches!(event, Event::ApprovalAsked { .. })).await
+    }
+
+    async fn notice(&mut self) -> String {
+        self.update(|update| match update {
+            Update::Delta(Delta::Notice { text }) => Some(text.clone()),
+            Update::Logged(_) | Update::Delta(_) => None,
+        })
+        .await
     }
 
     async fn question(&mut self) -> Question {
@@ -428,4 +495,155 @@ async fn a_server_question_names_the_server_as_recipient() {
             "Details from the server: /usr/bin/sudo reads the answer, as root.".to_owned(),
         ]
     );
+}
+
+#[tokio::test]
+async fn a_decision_that_a_lost_connection_dropped_allows_nothing() {
+    let mut rig = Rig::new(PolicyOptions::default()).await;
+    rig.announce(&["bash"], "/work");
+    rig.propose("1", "bash", bash("touch a"));
+    rig.proposal().await;
+    *rig.faults.break_at.lock() = Some("approval.decision");
+    rig.decide("1", Decision::Allow { command: None });
+    rig.hears("approval.decision").await;
+    let lost = rig.notice().await;
+    assert!(lost.ends_with("; your decision may not have arrived; reconnecting…"), "{lost}");
+    assert_eq!(rig.notice().await, "reconnected to the server");
+    rig.decide("1", Decision::Allow { command: Some("touch b".to_owned()) });
+    let decision = rig.hears("approval.decision").await;
+    assert_eq!(decision["command"], "touch b", "the first decision is not sent again");
+    rig.run("1", "bash", bash("touch a"));
+    assert!(rig.question().await.prompt.contains("touch a"));
+    assert_eq!(rig.ran(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_decision_that_the_server_refused_allows_nothing() {
+    let mut rig = Rig::new(PolicyOptions::default()).await;
+    rig.announce(&["bash"], "/work");
+    rig.propose("1", "bash", bash("touch a"));
+    rig.proposal().await;
+    rig.decide("1", Decision::Allow { command: None });
+    let decision = rig.hears("approval.decision").await;
+    rig.tell(&refusal("stale", &decision));
+    assert_eq!(rig.notice().await, "not now");
+    rig.run("1", "bash", bash("touch a"));
+    assert!(rig.question().await.prompt.contains("touch a"));
+    assert_eq!(rig.ran(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_prompt_that_a_server_refuses_at_its_end_is_sent_after_the_next_connection() {
+    let mut rig = Rig::new(PolicyOptions::default()).await;
+    rig.session.send(Input::prompt("one".to_owned())).unwrap();
+    let prompt = rig.hears("user.message").await;
+    rig.tell(&refusal("draining", &prompt));
+    assert_eq!(rig.notice().await, PROMPT_WAITS);
+    *rig.faults.break_at.lock() = Some("cancel");
+    rig.session.send(Input::Cancel).unwrap();
+    let lost = rig.notice().await;
+    assert!(lost.ends_with("; your stop request may not have arrived; reconnecting…"), "{lost}");
+    assert_eq!(rig.hears("user.message").await["messageId"], prompt["messageId"]);
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_sent_before_the_end_is_confirmed() {
+    let rig = Rig::new(PolicyOptions::default()).await;
+    rig.session.send(Input::prompt("one".to_owned())).unwrap();
+    // The server must stay.
+    let Rig { session, tasks, unsent, say: _say, heard: _heard, .. } = rig;
+    drop(session);
+    tasks.close();
+    tokio::time::timeout(DEADLINE, tasks.wait()).await.unwrap();
+    assert_eq!(*unsent.lock(), []);
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_refused_at_the_end_after_its_confirmation_is_listed() {
+    for code in ["draining", "too_many"] {
+        let rig = Rig::new(PolicyOptions::default()).await;
+        *rig.faults.refuse.lock() = Some(("user.message", code));
+        rig.session.send(Input::prompt("one".to_owned())).unwrap();
+        let Rig { session, tasks, unsent, say: _say, heard: _heard, .. } = rig;
+        drop(session);
+        tasks.close();
+        tokio::time::timeout(DEADLINE, tasks.wait()).await.unwrap();
+        let prompt = UndeliveredPrompt { text: "one".to_owned(), may_have_arrived: false };
+        assert_eq!(*unsent.lock(), [prompt], "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_confirmed_decision_allows_nothing_after_a_lost_connection() {
+    let mut rig = Rig::new(PolicyOptions::default()).await;
+    rig.announce(&["bash"], "/work");
+    rig.propose("1", "bash", bash("touch a"));
+    rig.proposal().await;
+    rig.decide("1", Decision::Allow { command: None });
+    rig.hears("approval.decision").await;
+    // The server reads this after it has confirmed the decision, and its answer arrives after the confirmation.
+    rig.session.send(Input::Pause).unwrap();
+    let pause = rig.hears("pause").await;
+    rig.tell(&refusal("stale", &pause));
+    assert_eq!(rig.notice().await, "not now");
+    *rig.faults.break_at.lock() = Some("cancel");
+    rig.session.send(Input::Cancel).unwrap();
+    let lost = rig.notice().await;
+    assert!(!lost.contains("decision") && lost.ends_with("; reconnecting…"), "{lost}");
+    assert_eq!(rig.notice().await, "reconnected to the server");
+    rig.run("1", "bash", bash("touch a"));
+    assert!(rig.question().await.prompt.contains("touch a"));
+    assert_eq!(rig.ran(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_first_mode_that_a_server_causes_does_not_loosen_this_machines_mode() {
+    for given in [ApprovalMode::Ask, ApprovalMode::Never] {
+        let mut rig = Rig::with_mode(ApprovalMode::Each, PolicyOptions::default()).await;
+        rig.session.set_first_mode(given).unwrap();
+        rig.hears("configure").await;
+        rig.announce(&["bash"], "/work");
+        rig.run("1", "bash", bash("df -h"));
+        assert!(rig.question().await.prompt.contains("df -h"), "{given:?}");
+        assert_eq!(rig.ran(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn the_first_mode_is_sent_to_the_next_process_before_the_prompts() {
+    let mut rig = Rig::new(PolicyOptions::default()).await;
+    *rig.faults.break_at.lock() = Some("configure");
+    rig.session.set_first_mode(ApprovalMode::Never).unwrap();
+    let first = rig.hears("configure").await;
+    rig.session.send(Input::prompt("fix it".to_owned())).unwrap();
+    // Without an identity, the server counts as another process.
+    let again = rig.hears("configure").await;
+    assert_eq!((&again["approve"], &again["messageId"]), (&json!("never"), &first["messageId"]));
+    assert_eq!(rig.hears("user.message").await["content"], "fix it");
+}
+
+#[tokio::test]
+async fn prompts_wait_and_are_shown_if_the_first_mode_is_refused() {
+    let mut rig = Rig::new(PolicyOptions::default()).await;
+    *rig.faults.refuse.lock() = Some(("configure", "too_many"));
+    rig.session.set_first_mode(ApprovalMode::Never).unwrap();
+    let notice = rig.notice().await;
+    assert_eq!(
+        notice,
+        "the approval mode of this session is not set: not now; your messages wait until you choose one with /approve"
+    );
+    rig.session.send(Input::prompt("fix it".to_owned())).unwrap();
+    let connection = rig.session.connection();
+    assert_eq!((connection.is_lost, connection.undelivered), (false, vec!["fix it".to_owned()]));
+    let mode = ConfigChange::Approve(ApprovalMode::Never);
+    rig.session.send(Input::Configure { change: mode }).unwrap();
+    assert_eq!(rig.hears("user.message").await["content"], "fix it");
+    assert!(rig.session.connection().undelivered.is_empty());
+}
+
+/// Returns the server's refusal of a message.
+fn refusal(code: &str, refused: &Value) -> Value {
+    json!({
+        "type": "error", "sessionId": "s", "message": "not now", "code": code, "replyTo": refused["messageId"],
+    })
 }

@@ -115,8 +115,7 @@ impl Rule {
         if risk.class.always_asks() || call.text_argument("command") != Some(command) {
             return None;
         }
-        let host = (host != LOCAL).then(|| host.to_owned());
-        Self::for_command(command, &Survey::elsewhere(CommandContext { host, ..CommandContext::bash() }))
+        Self::for_command(command, &survey_as_written(host))
     }
 
     /// Returns true if no rule covers the command only because it runs a file that is not analyzed.
@@ -225,6 +224,12 @@ pub(super) fn allowing<'a>(
         }
     }
     first
+}
+
+/// Returns a survey without facts about a host except its name, which judges a command by its text alone.
+pub(crate) fn survey_as_written(host: &str) -> Survey {
+    let host = (host != LOCAL).then(|| host.to_owned());
+    Survey::elsewhere(CommandContext { host, ..CommandContext::bash() })
 }
 
 /// Returns the names of the hosts on which a call runs. In a list, commas separate them; no name contains one.

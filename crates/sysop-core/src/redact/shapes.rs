@@ -102,7 +102,10 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape(
             "password",
             r#"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@'"]*:(?<s>[^\s/@'"][^\s/'"]*)@"#,
-            |_, value| !(is_mask(value) || is_inserted(value) || value.starts_with(['{', '*'])),
+            |before, value| {
+                let is_text = is_mask(value) || is_inserted(value) || value.starts_with(['{', '*']);
+                !(is_text || QUERY.is_match(&format!("{before}{value}")))
+            },
         ),
     ]
 });
@@ -164,7 +167,7 @@ const SETTING_VALUE: &str = r#"(?<s>"[^"\s]+"|'[^'\s]+'|\S+)"#;
 const SETTING_END: &str = r"[ \t]*[,;]?(?:[ \t]+[#;][^\n]*|[ \t]*)\r?$";
 /// Expression for a key named like a secret.
 const SETTING_KEY: &str = "(?i:[a-z0-9_.-]*?(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|\
-                           private[_-]?key|secret[_-]?key))";
+                           private[_-]?key|secret[_-]?key|_(?:pass|pwd?)))";
 
 /// Returns an expression for the beginning of a line that shows a setting named like a secret, up to its value. Tokens
 /// that name a page of a list are no secrets, and a caller needs them.
@@ -181,12 +184,13 @@ const DECLARES: &str = r"[ \t]*(?:export|declare[ \t]+-[a-z]+)[ \t]+";
 /// Returns an expression for the name of a variable that is named like a secret.
 fn variable() -> String {
     let word = "SECRET|PASSWORD|PASSWD|PASSPHRASE|TOKEN|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY|CREDENTIAL";
-    format!("(?:[A-Z0-9_]*(?:{word})S?[0-9]*(?:_[A-Z0-9_]*)?|MYSQL_PWD)")
+    format!("(?:[A-Z0-9_]*(?:{word})S?[0-9]*(?:_[A-Z0-9_]*)?|[A-Z0-9_]*_(?:PASS|PWD?))")
 }
 
 /// Returns an expression for the beginning of a line that shows such a variable. `env -0` separates them by NUL.
 fn variable_line() -> String {
-    format!(r"(?m)(?:^|\x00){PLACE}(?:{DECLARES}|[ \t]*(?:(?:-|ENV|ARG)[ \t]+)?){}=", variable())
+    let name = format!("(?:{}|PASS|PW)", variable());
+    format!(r"(?m)(?:^|\x00){PLACE}(?:{DECLARES}|[ \t]*(?:(?:-|ENV|ARG)[ \t]+)?){name}=")
 }
 
 /// Additional forms of secrets in command lines.
@@ -246,6 +250,16 @@ fn is_header_token(before: &str, token: &str) -> bool {
     !PAGE_TOKEN.is_match(before)
         && (token.len() >= WORD_TOKEN_BYTES_MIN || token.bytes().any(|byte| byte.is_ascii_digit()))
 }
+
+/// Matches a URL up to the first pair of its query, which follows the host or a port. Digits are a port after a name that is
+/// one of a host, and in URLs of the web. Other text with `?`, `#` and a later `@` may be a password whose special
+/// characters were not encoded, as in `https://joe:p?ss@web` or `postgres://joe:2024?k=x@db`.
+static QUERY: LazyLock<Regex> = LazyLock::new(|| {
+    let port =
+        r"(?:(?:\Ahttps?|\Awss?)://[^:?#]*|://(?:localhost|\[[0-9a-f:.]+\]|[^:?#]*\.[^:?#]*)):[0-9]{1,5}";
+    let expression = format!(r"(?i)(?:://[^:?#]*|{port})\?[\w.%\[\]-]+=");
+    Regex::new(&expression).expect("the regular expression is valid")
+});
 
 /// Matches names with points between them, as in `process.env.API_KEY`.
 static NAMES: LazyLock<Regex> = LazyLock::new(|| {
@@ -372,7 +386,7 @@ fn is_mixed(_: &str, secret: &str) -> bool {
 }
 
 /// Returns true if the text has both a digit and a capital letter. Random strings usually do; class names do not.
-fn has_mixed_characters(text: &str) -> bool {
+pub(super) fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
@@ -409,6 +423,26 @@ pub(super) fn open_quote(line: &str) -> Option<usize> {
         Regex::new(&expression).expect("the regular expression is valid")
     });
     Some(OPEN.captures(line)?.name("s")?.start())
+}
+
+/// Returns true for the rest of a line in which a quoted value begins and does not end, if its variable is named like a
+/// secret or the beginning of the name is missing.
+pub(super) fn opens_quote(rest: &str) -> bool {
+    static OPEN: LazyLock<Regex> = LazyLock::new(|| {
+        let name = variable();
+        let expression = format!(r#"(?:\A[A-Za-z0-9_]*|\b{name})="(?:[^"\\]|\\[\s\S])*\z"#);
+        Regex::new(&expression).expect("the regular expression is valid")
+    });
+    OPEN.is_match(rest)
+}
+
+/// Returns true for a line of the output of `export -p` or `declare` with the beginning of a variable.
+pub(super) fn declares_variable(line: &str) -> bool {
+    static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
+        let expression = format!(r"\A{PLACE}{DECLARES}[A-Za-z_][A-Za-z0-9_]*(?:[=\r\n]|\z)");
+        Regex::new(&expression).expect("the regular expression is valid")
+    });
+    DECLARED.is_match(line)
 }
 
 /// Returns the offset after the end of a quoted value that began in an earlier line, or `None` if it goes on.

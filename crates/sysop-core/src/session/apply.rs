@@ -23,7 +23,7 @@ use crate::model_limits::CONTEXT_WINDOW_MIN;
 use crate::outcome::{ChangeKind, Outcome, Status};
 use crate::policy::{ApprovalMode, Grant, ScopedGrant};
 use crate::preview;
-use crate::tool::ToolEffect;
+use crate::tool::{CLIENT_MACHINE, ToolEffect};
 use crate::undo::UNDO_TOOL;
 
 /// Text appended to the result of a repeated call. It ends most loops of small models.
@@ -451,7 +451,7 @@ impl Session {
         if self.state.direct || !ran {
             return;
         }
-        let host = if client { "client" } else { &self.state.spec.host };
+        let host = if client { CLIENT_MACHINE } else { &self.state.spec.host };
         self.state.ledger.add_outcome(host, call, outcome);
     }
 

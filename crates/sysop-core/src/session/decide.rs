@@ -16,7 +16,7 @@ use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
     READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for, named_rule,
-    reading_needs_no_approval, refusal_for_people,
+    reading_needs_no_approval, refusal_for_people, survey_as_written,
 };
 use crate::tool::{ToolEffect, ToolSpec};
 use crate::undo::UNDO_TOOL;
@@ -42,7 +42,8 @@ impl CallReview {
         let assessment = assess(policy, mode, &grants, survey, spec, call);
         let reason = call.reason().to_owned();
         let fence = policy.fence(mode, survey, spec, call, &assessment);
-        let assessment = with_time_limit(assessment, &session.with_timeout_action(call.clone()));
+        let limited = session.with_default_limits(call.clone());
+        let assessment = with_time_limit(assessment, &limited, session.default_time_limit());
         let assessment = with_people(assessment, mode, session.people_needed());
         let command = display_command(spec, call);
         let assessment = match GuardRequest::of(call) {
@@ -103,6 +104,9 @@ impl Session {
             Ok((spec, _)) if let Some(error) = self.unclosed(spec, &call, origin) => {
                 self.finish(out, call.id, Outcome::failed(error));
             }
+            Ok((spec, inner)) if let Some(why) = self.denial_as_written(spec, &inner) => {
+                self.deny(out, call, origin, None, why);
+            }
             Ok(_) => match self.lacks_room_for_job(&call) {
                 Some(why) => self.finish(out, call.id, Outcome::failed(why)),
                 None => self.start_survey(out, call, origin, None),
@@ -110,6 +114,29 @@ impl Session {
             Err(_) if origin == Origin::User => self.start_survey(out, call, origin, None),
             Err(error) => self.finish(out, call.id, Outcome::failed(error)),
         }
+    }
+
+    /// Returns the reason to deny a call that a read-only session cannot run, whatever its host is like, so that nobody
+    /// waits for the host. `None` if facts about the host may matter: for keys, and for a command whose text does not tell
+    /// its effect.
+    fn denial_as_written(&self, spec: &ToolSpec, call: &ToolCall) -> Option<String> {
+        let never = ApprovalMode::Never;
+        if self.state.spec.approve != never || spec.effect == ToolEffect::Keys {
+            return None;
+        }
+        let is_on_client = self.state.client_tools.named(&call.name).is_some();
+        let survey = match is_on_client {
+            true => Survey::elsewhere(CommandContext::bash()),
+            false => survey_as_written(&self.state.spec.host),
+        };
+        let assessment = assess(self.policy(), never, &[], &survey, spec, call);
+        let is_certain = match assessment.risk.class {
+            RiskClass::Changes | RiskClass::Dangerous | RiskClass::Lockout => true,
+            RiskClass::ReadOnly | RiskClass::ReadsRemote | RiskClass::Opaque | RiskClass::ReadsSecret => {
+                false
+            }
+        };
+        (assessment.verdict == Verdict::Deny && is_certain).then_some(assessment.refusal)
     }
 
     /// Returns the error of a model's command that ends within a quote or a document. Models that get their tools as text
@@ -133,7 +160,8 @@ impl Session {
         self.surveys = self.surveys.wrapping_add(1);
         let (attempt, place) = (self.surveys, self.location(&call));
         let shell = self.shell_fence(origin);
-        out.effects.push(Effect::Survey { call: call.clone(), place, shell: shell.clone(), attempt });
+        let limited = self.with_default_time_limit(call.clone());
+        out.effects.push(Effect::Survey { call: limited, place, shell: shell.clone(), attempt });
         let surveyed = None;
         self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, surveyed, allowed });
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Session;
 use super::state::{CurrentCall, Phase};
 use crate::catalog::{
-    BACKGROUND, BASH_TIMEOUT_S_DEFAULT, BASH_TOOL, JOBS_TOOL, ON_TIMEOUT, is_background_on_timeout,
+    BACKGROUND, BASH_TIMEOUT_S_DEFAULT, BASH_TOOL, JOBS_TOOL, ON_TIMEOUT, TIMEOUT_S, is_background_on_timeout,
 };
 use crate::event::{Effect, Event, Origin, Output};
 use crate::id::{CallId, JobId};
@@ -14,7 +14,8 @@ use crate::job::{JOBS_MAX, Job, JobOutput};
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Reversibility, Status};
 use crate::policy::{Assessment, Finding, RiskClass};
-use crate::tool::ToolEffect;
+use crate::tool::{CLIENT_MACHINE, ToolEffect};
+use crate::tool_time_limit;
 
 /// Time to wait before a call with the argument `background` becomes a job. Long enough to notice an immediate failure.
 const BACKGROUND_AFTER: Duration = Duration::from_secs(1);
@@ -39,7 +40,7 @@ impl TimeLimit {
         {
             return Self::None;
         }
-        let limit = Duration::from_secs(number(call, "timeout_s").unwrap_or(BASH_TIMEOUT_S_DEFAULT));
+        let limit = Duration::from_secs(number(call, TIMEOUT_S).unwrap_or(BASH_TIMEOUT_S_DEFAULT));
         match call.text_argument(ON_TIMEOUT) {
             Some(BACKGROUND) => Self::Background(limit),
             Some(_) | None => Self::Kill(limit),
@@ -56,12 +57,11 @@ impl TimeLimit {
     }
 }
 
-/// Adds a finding about how long the command may run, unless that is the default limit or less.
-pub(super) fn with_time_limit(mut assessment: Assessment, call: &ToolCall) -> Assessment {
+/// Adds a finding about how long the command may run, unless that is the limit `default` or less.
+pub(super) fn with_time_limit(mut assessment: Assessment, call: &ToolCall, default: Duration) -> Assessment {
     if call.name != BASH_TOOL {
         return assessment;
     }
-    let default = Duration::from_secs(BASH_TIMEOUT_S_DEFAULT);
     let why = match TimeLimit::of(call) {
         TimeLimit::Kill(limit) if limit <= default => return assessment,
         TimeLimit::Kill(limit) => format!("may run for up to {} s", limit.as_secs()),
@@ -84,9 +84,24 @@ impl Session {
         })
     }
 
-    /// Returns the call with the session's default action at the time limit, if the call is one to `bash`
-    /// that specifies none. The log keeps the call as its author wrote it.
-    pub(super) fn with_timeout_action(&self, mut call: ToolCall) -> ToolCall {
+    /// Returns the time limit of calls to `bash` that specify none.
+    pub(super) fn default_time_limit(&self) -> Duration {
+        let limit = self.offered_tools().named(BASH_TOOL).and_then(tool_time_limit::time_limit);
+        Duration::from_secs(limit.unwrap_or(BASH_TIMEOUT_S_DEFAULT))
+    }
+
+    /// Returns the call with the session's time limit, if the call runs a command and specifies none. The log keeps the
+    /// call as its author wrote it.
+    pub(super) fn with_default_time_limit(&self, call: ToolCall) -> ToolCall {
+        match self.offered_tools().named(&call.name) {
+            Some(spec) => tool_time_limit::with_time_limit(spec, call),
+            None => call,
+        }
+    }
+
+    /// Like [`Self::with_default_time_limit`], with the session's default action at the limit of `bash` in addition.
+    pub(super) fn with_default_limits(&self, call: ToolCall) -> ToolCall {
+        let mut call = self.with_default_time_limit(call);
         let is_background = self.offered_tools().named(&call.name).is_some_and(is_background_on_timeout);
         if is_background
             && self.can_be_job(&call)
@@ -126,7 +141,7 @@ impl Session {
         }
         let job = JobId(self.state.last_job.0 + 1);
         let host = match self.state.client_tools.named(&call.name) {
-            Some(_) => "client".to_owned(),
+            Some(_) => CLIENT_MACHINE.to_owned(),
             None => self.state.spec.host.clone(),
         };
         let command = call.text_argument("command").unwrap_or_default().to_owned();

@@ -17,6 +17,7 @@ use crate::image::RequestImages;
 use crate::message::{
     Arguments, CallEnd, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
+use crate::outcome::{ARGUMENTS_OF, INVALID_ARGUMENTS, NO_ARGUMENTS};
 use crate::policy::{ApprovalMode, RiskClass};
 use crate::spec::SessionSpec;
 use crate::text::neutralize_line;
@@ -466,7 +467,7 @@ impl OfferedTools {
             Arguments::Object(arguments) => with_offered_reason(spec, arguments.clone()),
             Arguments::Invalid(text) if text == DUPLICATE_ID => return Err(DUPLICATE_ID.to_owned()),
             Arguments::Invalid(_) => {
-                return Err(format!("the arguments of `{}` are not a JSON object; nothing ran", call.name));
+                return Err(format!("{ARGUMENTS_OF}{}{NO_ARGUMENTS}; nothing ran", call.name));
             }
         };
         let validator = self
@@ -485,7 +486,7 @@ impl OfferedTools {
                 path => format!("{}: {error}", path.trim_start_matches('/')),
             })
             .collect();
-        Err(format!("invalid arguments of `{}`: {}; nothing ran", call.name, problems.join("; ")))
+        Err(format!("{INVALID_ARGUMENTS}{}`: {}; nothing ran", call.name, problems.join("; ")))
     }
 }
 

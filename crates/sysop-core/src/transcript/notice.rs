@@ -20,14 +20,24 @@ const LINE_CHARS_MAX: usize = 100;
 
 impl Transcript {
     pub(super) fn configured(&mut self, event: &Event, change: &ConfigChange) {
+        let policy_sentence = match (change, &self.facts) {
+            (ConfigChange::Rules { dangerous, deny, options: Some(options), .. }, Some(facts)) => {
+                Some(facts.policy_sentence(options, dangerous, deny))
+            }
+            _ => None,
+        };
         if let Some(facts) = &mut self.facts {
             facts.configure(change);
+        }
+        if policy_sentence == Some(None) {
+            return;
         }
         // A server tells of rules that were added, as at a resume, and names none.
         if matches!(change, ConfigChange::Rules { options: None, rules, .. } if rules.is_empty()) {
             return;
         }
         let special = event_notice(event).map(|notice| notice.text);
+        let special = special.or(policy_sentence.flatten().map(str::to_owned));
         let is_mode = special.is_none() && matches!(change, ConfigChange::Approve(_));
         let text = special.unwrap_or_else(|| change_sentence(change));
         // Changes of the mode with nothing in between, as when a user cycles through the modes, share a notice.

@@ -52,6 +52,11 @@ impl Participants {
         self.viewer.as_deref() == Some(by) || (!self.has_server && LOCAL_FRONT_ENDS.contains(&by))
     }
 
+    /// Returns true if a server runs the session, and names the user of this front end.
+    pub(super) fn has_viewer(&self) -> bool {
+        self.viewer.is_some()
+    }
+
     fn add(&mut self, by: &str) {
         match &self.first {
             _ if NOT_PEOPLE.contains(&by) => {}

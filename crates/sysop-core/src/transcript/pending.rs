@@ -5,6 +5,9 @@ use crate::event::PauseReason;
 use crate::id::Seq;
 use crate::ui_text;
 
+/// Notice of a requested pause that has begun.
+const PAUSED: &str = "paused";
+
 /// Work that ends before a requested pause begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseDelay {
@@ -52,7 +55,13 @@ impl Transcript {
 
     pub(super) fn paused(&mut self, reason: PauseReason, detail: Option<&str>) {
         self.turn.paused = Some(reason);
-        let text = self.pause_delay().map_or_else(|| paused_sentence(reason), ui_text::pausing);
+        let sentence = match reason {
+            PauseReason::Interrupted => self.interrupted_sentence(),
+            PauseReason::Asked => PAUSED,
+            PauseReason::Loop => "paused: the model repeated the same call 3 times; rephrase the task",
+            PauseReason::Budget => "paused: the budget is spent; resume to grant it once more",
+        };
+        let text = self.pause_delay().map_or(sentence, ui_text::pausing);
         let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
         self.notice(Severity::Warning, format!("{text}{detail}"));
         // A proposal is still waiting for its answer; the pause takes effect afterwards.
@@ -62,12 +71,26 @@ impl Transcript {
         self.turn.pause_notice = (reason == PauseReason::Asked).then_some(self.seq);
     }
 
+    fn interrupted_sentence(&mut self) -> &'static str {
+        let interrupts_call = std::mem::take(&mut self.turn.interrupts_call);
+        match (self.participants.has_viewer(), interrupts_call) {
+            (false, true) => {
+                "paused: sysop exited during this turn; the running command may not have finished"
+            }
+            (false, false) => "paused: sysop exited during this turn; no command was running",
+            (true, true) => {
+                "paused: the server stopped during this turn; the running command may not have finished"
+            }
+            (true, false) => "paused: the server stopped during this turn; no command was running",
+        }
+    }
+
     /// Changes the notice of a requested pause once the pause begins.
     pub(super) fn refresh_pause_notice(&mut self) {
         let Some(seq) = self.turn.pause_notice.filter(|_| self.phase != SessionPhase::Stopping) else {
             return;
         };
-        let text = self.pause_delay().map_or_else(|| paused_sentence(PauseReason::Asked), ui_text::pausing);
+        let text = self.pause_delay().map_or(PAUSED, ui_text::pausing);
         self.change_pause_notice(seq, Severity::Warning, text);
     }
 
@@ -81,8 +104,7 @@ impl Transcript {
     /// Ends the notice of a requested pause with a canceled turn: a pause that has not begun will not begin.
     pub(super) fn stop_pause_notice(&mut self) {
         let Some(seq) = self.turn.pause_notice.take() else { return };
-        let begun = paused_sentence(PauseReason::Asked);
-        let has_begun = self.notice_at(seq).is_some_and(|notice| notice.text == begun);
+        let has_begun = self.notice_at(seq).is_some_and(|notice| notice.text == PAUSED);
         if !has_begun {
             self.change_pause_notice(seq, Severity::Note, "pause canceled");
         }
@@ -147,16 +169,5 @@ impl Transcript {
     fn not_sent(&mut self, seq: Seq, prompt: &str) {
         let notice = Notice { text: format!("not sent: {prompt}"), weight: Severity::Note };
         self.put(ItemId::Notice(seq), ItemBody::Notice(notice));
-    }
-}
-
-fn paused_sentence(reason: PauseReason) -> &'static str {
-    match reason {
-        PauseReason::Asked => "paused",
-        PauseReason::Loop => "paused: the model repeated the same call 3 times; rephrase the task",
-        PauseReason::Interrupted => {
-            "paused: sysop exited during this turn; the running command may or may not have finished"
-        }
-        PauseReason::Budget => "paused: the budget is spent; resume to grant it once more",
     }
 }

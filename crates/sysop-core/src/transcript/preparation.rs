@@ -39,7 +39,7 @@ impl Transcript {
             return Some(CallPreparation::Start);
         }
         // The log has a call that no model proposed only once it is proposed or runs.
-        let is_direct = self.turn.origin != Origin::Model && self.turn.step.step == 0;
+        let is_direct = self.is_turn_without_model() && self.turn.step.step == 0;
         let call = self.pending_call();
         let info = self.session_info().filter(|_| is_direct || call.is_some())?;
         Some(CallPreparation::Survey {
@@ -52,6 +52,11 @@ impl Transcript {
     /// Returns true while a call of the last reply, or of a user, is about to be proposed or to run.
     pub fn prepares_call(&self) -> bool {
         self.call_preparation().is_some()
+    }
+
+    /// Returns true if no model takes part in the turn. Its calls are of a user, a routine, a plan or an MCP client.
+    pub fn is_turn_without_model(&self) -> bool {
+        self.turn.origin != Origin::Model
     }
 
     fn is_between_calls(&self) -> bool {

@@ -1,13 +1,17 @@
 //! Skills, background jobs, session grants and the progress of a model call, for front ends.
 
+use std::collections::BTreeMap;
+
 use super::Transcript;
-use crate::event::{ConfigChange, Decision, Event, Origin};
+use crate::event::{ConfigChange, Decision, Event, Logged, Origin};
+use crate::id::{CallId, JobId, Timestamp};
 use crate::job::{Job, RunningJobs};
 use crate::message::{ModelRef, Usage};
 use crate::model_progress::ModelProgress;
 use crate::model_table;
 use crate::policy::Grant;
 use crate::skill::Skill;
+use crate::ui_text;
 
 /// Work that hosts tell with a notice, which ends in `…`.
 const HOST_WORK: [&str; 3] = ["saving files for undo", "restoring files", "comparing files"];
@@ -45,6 +49,10 @@ fn is_place(text: &str) -> bool {
 pub(super) struct Resources {
     skills: Vec<Skill>,
     jobs: RunningJobs,
+    /// Times at which the commands of the jobs were started.
+    job_starts: BTreeMap<JobId, Timestamp>,
+    /// The newest call that was started, and the time.
+    call_start: Option<(CallId, Timestamp)>,
     /// Grants that a user gave for the session and that have not been revoked.
     grants: Vec<Grant>,
     /// Grant that the proposal awaiting approval offers for the session, if any.
@@ -63,7 +71,7 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    pub(super) fn apply(&mut self, event: &Event) {
+    pub(super) fn apply(&mut self, Logged { event, at, .. }: &Logged) {
         self.host_work = None;
         // A call that no model proposed may have been denied, or may not reach its host, which only its end tells.
         self.host_reached |=
@@ -75,12 +83,18 @@ impl Resources {
         if let Event::InstructionsLoaded { instructions } = event {
             self.skills = instructions.skills.found.iter().map(Skill::without_body).collect();
         }
+        if let Event::ToolStarted { call, .. } = event {
+            self.call_start = Some((call.id.clone(), *at));
+        }
         if let Event::JobStarted { job, call, command, host } = event {
+            let start = self.call_start.as_ref().filter(|(started, _)| started == call);
+            self.job_starts.insert(*job, start.map_or(*at, |(_, at)| *at));
             let started = Job { call: call.clone(), command: command.clone(), host: host.clone() };
             self.jobs.start(*job, started);
         }
         if let Event::JobFinished { job, .. } = event {
             self.jobs.finish(*job);
+            self.job_starts.remove(job);
         }
         self.apply_grants(event);
         self.apply_context(event);
@@ -217,5 +231,15 @@ impl Transcript {
 
     pub fn jobs(&self) -> &RunningJobs {
         &self.resources.jobs
+    }
+
+    /// Returns the time for which a job has been running at `now`, as in `2 min 10 s`.
+    pub fn job_run_time(&self, job: JobId, now: Timestamp) -> Option<String> {
+        let start = self.resources.job_starts.get(&job)?;
+        let seconds = u64::try_from(now.0.saturating_sub(start.0)).unwrap_or_default() / 1_000;
+        Some(match seconds {
+            0..60 => format!("{seconds} s"),
+            _ => ui_text::duration(seconds * 1_000),
+        })
     }
 }

@@ -130,11 +130,17 @@ pub fn change_sentence(change: &ConfigChange) -> String {
     }
 }
 
+/// Sentence about rules that a session gets when it is resumed.
+pub(super) const RULES_ADDED: &str = "rules added from the current config";
+/// Sentence about other policy options that a session gets when it is resumed.
+pub(super) const POLICY_SET: &str = "policy set from the current config";
+
 /// Says where rules came from that were added to a session. The answer "always" adds a rule without options. A message
 /// of a server names no rules.
 pub fn rules_sentence(options: Option<&PolicyOptions>, rules: &[Rule]) -> &'static str {
     match (options, rules) {
-        (Some(_), _) => "rules added from the current config",
+        (Some(options), _) if options.rules.is_empty() => POLICY_SET,
+        (Some(_), _) => RULES_ADDED,
         (None, [_, ..]) => "rule saved to rules.toml",
         (None, []) => "rules added",
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Proposal;
+use super::sentence::{POLICY_SET, RULES_ADDED};
 use crate::auto_meter::AutoMeter;
 use crate::event::ConfigChange;
 use crate::host_names::fold_names;
@@ -11,12 +12,11 @@ use crate::message::ModelRef;
 use crate::missed_hosts::MissedHosts;
 use crate::mode::Mode;
 use crate::model_limits::ModelLimits;
-use crate::policy::{ApprovalMode, SandboxMode};
+use crate::policy::{ApprovalMode, PolicyOptions, SandboxMode};
 use crate::spec::SessionSpec;
-use crate::tool::{ClientTools, ToolEffect, ToolSpec};
+use crate::tool::{CLIENT_MACHINE, ClientTools, ToolEffect, ToolSpec};
+use crate::ui_text;
 
-/// Location of client tools, as shown to users.
-const CLIENT: &str = "the client";
 /// Host name of a session whose only tools are client tools.
 const NO_HOST: &str = "none";
 /// Name of this machine.
@@ -30,6 +30,9 @@ pub struct SessionInfo {
     /// Bounds of `auto` mode that are in effect.
     pub auto: AutoMeter,
     pub sandbox: SandboxMode,
+    policy: PolicyOptions,
+    /// Patterns of dangerous commands, and of commands that are always denied.
+    patterns: (Vec<String>, Vec<String>),
     pub mode: Mode,
     /// Maximum model calls per turn.
     pub max_iterations: u32,
@@ -64,6 +67,8 @@ impl SessionInfo {
             approve: spec.approve,
             auto,
             sandbox: spec.policy.sandbox.mode,
+            policy: spec.policy.clone(),
+            patterns: (spec.dangerous_patterns.clone(), spec.deny.clone()),
             mode: Mode::default(),
             max_iterations: spec.max_iterations,
             host: spec.host.clone(),
@@ -89,11 +94,42 @@ impl SessionInfo {
             ConfigChange::Auto(_) => self.approve = ApprovalMode::Auto,
             ConfigChange::Mode(mode) => self.mode = *mode,
             ConfigChange::Effort(_) | ConfigChange::Budget(_) | ConfigChange::Revoke(_) => {}
-            ConfigChange::Rules { options, .. } => {
-                self.sandbox = options.as_ref().map_or(self.sandbox, |options| options.sandbox.mode);
+            ConfigChange::Rules { dangerous, deny, options, rules } => {
+                if let Some(options) = options {
+                    self.sandbox = options.sandbox.mode;
+                    self.policy = options.clone();
+                }
+                for rule in rules {
+                    if !self.policy.rules.contains(rule) {
+                        self.policy.rules.push(rule.clone());
+                    }
+                }
+                self.patterns.0.extend(dangerous.iter().cloned());
+                self.patterns.1.extend(deny.iter().cloned());
             }
             ConfigChange::ClientTools(client_tools) => self.set_client_tools(client_tools),
         }
+    }
+
+    /// Returns a sentence about policy options, and patterns of dangerous and denied commands, that replace the current
+    /// ones. `None` if they judge each call as before. The time after which an approval expires judges none: it depends
+    /// on the front end that continues the session.
+    pub(super) fn policy_sentence(
+        &self,
+        options: &PolicyOptions,
+        dangerous: &[String],
+        deny: &[String],
+    ) -> Option<&'static str> {
+        let adds = |new: &[String], known: &[String]| new.iter().any(|pattern| !known.contains(pattern));
+        if options.rules.iter().any(|rule| !self.policy.rules.contains(rule))
+            || adds(dangerous, &self.patterns.0)
+            || adds(deny, &self.patterns.1)
+        {
+            return Some(RULES_ADDED);
+        }
+        let approval_expires_s = self.policy.approval_expires_s;
+        let is_same = PolicyOptions { approval_expires_s, ..options.clone() } == self.policy;
+        (!is_same).then_some(POLICY_SET)
     }
 
     fn set_client_tools(&mut self, client_tools: &ClientTools) {
@@ -116,15 +152,20 @@ impl SessionInfo {
 
     /// Returns a label for the status line if the settings require a fence for every command in the model's own shells,
     /// otherwise `None`. The label says if the session's host cannot enforce the fence; sessions on other machines have
-    /// the mode `off`.
+    /// the mode `off`. A server does not tell the fence of its own machine, so that there is no label.
     pub fn fence_label(&self) -> Option<&'static str> {
         match (self.sandbox, self.approve) {
-            (SandboxMode::Off | SandboxMode::Auto, ApprovalMode::Never) if self.host != LOCAL => {
+            (SandboxMode::Off | SandboxMode::Auto, ApprovalMode::Never) if self.runs_elsewhere() => {
                 Some("sandbox not enforced")
             }
             (SandboxMode::On, _) | (SandboxMode::Auto, ApprovalMode::Never) => Some("sandboxed"),
             (SandboxMode::Off | SandboxMode::Auto, _) => None,
         }
+    }
+
+    /// Returns true if commands run on another machine than the process that runs the session.
+    fn runs_elsewhere(&self) -> bool {
+        self.host != LOCAL && !ui_text::is_server_machine(&self.host)
     }
 
     pub(super) fn configured_window(&self) -> Option<u32> {
@@ -143,13 +184,13 @@ impl SessionInfo {
 
     /// Returns the location of the tools: the host, or the client if the session has no host.
     pub fn place(&self) -> &str {
-        if self.host == NO_HOST && !self.client_tools.is_empty() { CLIENT } else { &self.host }
+        if self.host == NO_HOST && !self.client_tools.is_empty() { CLIENT_MACHINE } else { &self.host }
     }
 
     /// Returns the location of a tool: its host and the root there.
     pub fn place_of(&self, tool: &str) -> (&str, &str) {
         let client_tools = self.client_tools.iter().any(|name| name == tool);
-        if client_tools { (CLIENT, &self.client_root) } else { (&self.host, &self.root) }
+        if client_tools { (CLIENT_MACHINE, &self.client_root) } else { (&self.host, &self.root) }
     }
 
     /// Returns the location of a proposed call: its host and its directory there.

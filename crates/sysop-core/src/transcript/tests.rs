@@ -767,7 +767,6 @@ fn events_without_an_item_become_notices_in_order() {
                 .into(),
         ],
         expect![[r#"
-            notice-1: Note job 1 started on web1: make
             notice-2: Note guard armed on web1: rolls back in 120 s unless confirmed
             notice-3: Warning guard on web1 fired: change rolled back
             notice-4: Note job 1 ended: ok, exit code 0

@@ -1,10 +1,15 @@
 //! Tests of messages for users.
 
 use super::{
-    counted, covers, error_lines, grouped, host_groups, host_status_parts, not_run_text, outcome_summary,
-    place, split_hint,
+    counted, covers, error_lines, grouped, host_groups, host_status_parts, job_line, not_run_text,
+    outcome_summary, place, running_jobs, split_hint,
 };
-use crate::outcome::{FULL_SCREEN_RUNS, HostOutcome, Outcome, Status, WAITS_FOR_ANSWER, nested_shell_note};
+use crate::id::{CallId, JobId};
+use crate::job::{Job, RunningJobs};
+use crate::outcome::{
+    CONNECTION_ENDED, EXIT_CODE_LOST, FULL_SCREEN_RUNS, HostOutcome, INNER_SHELL_ENDED, Outcome, Status,
+    WAITS_FOR_ANSWER, nested_shell_note,
+};
 use crate::policy::{Grant, READ_ONLY_REFUSAL};
 
 #[test]
@@ -39,6 +44,38 @@ fn a_program_that_still_runs_in_the_terminal_is_no_lost_connection() {
         "lines about undo follow the note"
     );
     assert!(summary("[the connection ended]".to_owned()).starts_with("outcome unknown"));
+    assert_eq!(summary(format!("1\n[{EXIT_CODE_LOST}]\n{unsaved}")), "ended; its exit code was lost");
+    assert_eq!(summary(format!("[{INNER_SHELL_ENDED}]")), "the inner shell ended");
+    assert_eq!(
+        summary(format!("[{CONNECTION_ENDED}the next call opens a new one]")),
+        "outcome unknown: the connection ended; not run again"
+    );
+}
+
+#[test]
+fn a_running_job_is_one_line() {
+    let (call, command) = (CallId::new("c"), "make\nall".to_owned());
+    let job = Job { call, command, host: "web1".to_owned() };
+    assert_eq!(job_line(JobId(2), &job, Some("3 s")), "job 2 on web1, 3 s: make\\nall");
+    let mut jobs = RunningJobs::default();
+    jobs.start(JobId(2), job);
+    assert_eq!(running_jobs(&jobs), "job 2 on web1: make\\nall");
+}
+
+#[test]
+fn a_call_that_was_stopped_at_its_time_limit_names_the_limit() {
+    let summary = |status, output: &str| {
+        outcome_summary(&Outcome { duration_ms: 30_100, ..Outcome::new(status, output) })
+    };
+    let note = Outcome::time_limit_note(30);
+    let limit = "timed out after the limit of 30 s";
+    assert_eq!(summary(Status::Timeout, &note), limit);
+    assert_eq!(
+        summary(Status::Timeout, &format!("[timed out after 9 s; stopped]\n{note}\n[no undo: x]")),
+        limit
+    );
+    assert_eq!(summary(Status::Timeout, "no response"), "timed out, 30.1 s");
+    assert_eq!(summary(Status::Failed, &note), "failed, 30.1 s", "printed by a program");
 }
 
 #[test]
@@ -56,6 +93,7 @@ fn people_do_not_see_advice_for_the_model() {
     let rule = "denied by the rule `x`; do not try to work around it";
     assert_eq!(text(rule), "not run: denied by the rule `x`");
     assert_eq!(text("no ticket"), "not run: no ticket");
+    assert_eq!(text("denied by a hook: no ticket; nothing ran"), "not run: denied by a hook: no ticket");
 }
 
 #[test]
@@ -83,7 +121,7 @@ fn hosts_that_all_printed_something_else_share_a_line() {
     hosts.extend([host("app04", 3, 0), host("web1", 4, 1)]);
     assert_eq!(
         lines(&hosts),
-        ["4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms", "1 host (web1): exit 1, 10 ms"]
+        ["4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms", "web1: exit 1, 10 ms"]
     );
 }
 
@@ -103,8 +141,8 @@ fn only_hosts_on_which_a_call_ran_count_as_failed() {
     let [ok, failed] = [Status::Ok, Status::Failed].map(|status| host(status, None));
     let (skipped, lost) = (host(Status::Rejected, None), host(Status::Failed, Some("no route")));
     let hosts = [ok.clone(), failed, skipped, lost.clone()];
-    assert_eq!(summary(&hosts), "failed on 1 of 4 hosts, 1 ms");
-    assert_eq!(summary(&[ok, lost]), "failed, 1 ms");
+    assert_eq!(summary(&hosts), "failed on 1 of 4 hosts, not run on 2 of 4 hosts, 1 ms");
+    assert_eq!(summary(&[ok, lost]), "not run on 1 of 2 hosts, 1 ms");
 }
 
 #[test]
@@ -120,7 +158,7 @@ fn hosts_that_cannot_be_reached_are_told_with_the_reason() {
     let lines = |hosts: &[HostOutcome]| -> Vec<String> {
         host_groups(hosts).into_iter().map(|(text, _)| text).collect()
     };
-    assert_eq!(lines(&[host("db1", 1)]), ["1 host (db1): not run: cannot reach db1: connection refused"]);
+    assert_eq!(lines(&[host("db1", 1)]), ["db1: not run: cannot reach db1: connection refused"]);
     let labeled = |name: &str, group| HostOutcome {
         unreachable: Some(format!("{name}: no response in time")),
         ..host(name, group)

@@ -21,7 +21,7 @@ pub fn changed_line(outcome: &Outcome, step: u32) -> Option<String> {
     }
     let undo = match outcome.undo {
         Some(Reversibility::Exact) => format!("; undo: exact (/undo {step})"),
-        Some(Reversibility::Partly) => format!("; undo: partly (/undo {step})"),
+        Some(Reversibility::Partly) => format!("; undo: partial (/undo {step})"),
         Some(Reversibility::None) => "; undo: none".to_owned(),
         None => String::new(),
     };
@@ -161,7 +161,7 @@ mod tests {
         let line = changed_line(&outcome(&all, Some(Reversibility::Partly)), 7).unwrap();
         assert_eq!(
             line,
-            "changed: 3 files in /etc, unit nginx restarted, package foo 1.2→1.3, group www changed; undo: partly \
+            "changed: 3 files in /etc, unit nginx restarted, package foo 1.2→1.3, group www changed; undo: partial \
              (/undo 7)"
         );
         let many = outcome(&[(File, "/srv/a", "removed"), (File, "1003 more files", "changed")], None);

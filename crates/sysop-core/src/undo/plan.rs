@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use sysop_shell::{self as shell, Access, Invocation, RiskClass, Survey, Target};
+use sysop_shell::{self as shell, Access, Invocation, Risk, RiskClass, Survey, Target};
 
 use super::UndoRights;
 use crate::command_path::absolute;
@@ -82,7 +82,7 @@ const SETTINGS_FILES: [&str; 9] = [
 pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
     let survey = &shell::reading_scripts(survey);
     let analysis = shell::analyze(command, survey);
-    if only_reads(analysis.risk.class) {
+    if only_reads(&analysis.risk) {
         return None;
     }
     let is_opaque = analysis.risk.class == RiskClass::Opaque
@@ -271,7 +271,7 @@ impl Found<'_> {
     /// Returns true if the words are a command that only reads.
     fn only_reads(&self, words: &[Option<String>]) -> bool {
         let quoted: Option<Vec<String>> = words.iter().map(|word| Some(quoted(word.as_ref()?))).collect();
-        quoted.is_some_and(|words| only_reads(shell::analyze(&words.join(" "), self.survey).risk.class))
+        quoted.is_some_and(|words| only_reads(&shell::analyze(&words.join(" "), self.survey).risk))
     }
 
     /// Notes the names that `cp` and the like write if their destination is a directory.
@@ -470,8 +470,11 @@ impl Found<'_> {
     }
 }
 
-fn only_reads(class: RiskClass) -> bool {
-    matches!(class, RiskClass::ReadOnly | RiskClass::ReadsRemote | RiskClass::ReadsSecret)
+/// Returns true if no part of a command makes a change. The class of reading secrets is above that of a change.
+fn only_reads(risk: &Risk) -> bool {
+    let reads =
+        |class| matches!(class, RiskClass::ReadOnly | RiskClass::ReadsRemote | RiskClass::ReadsSecret);
+    reads(risk.class) && risk.findings.iter().all(|finding| reads(finding.class))
 }
 
 /// Quotes a word, unless it is plain: the analysis does not trust a program whose name is quoted.

@@ -1,17 +1,18 @@
 //! Approvals that expire, that several people must give, and that bounds of the mode `auto` end.
 
+use serde_json::json;
 use sysop_core::approval::ApprovalTerms;
 use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input, Logged, Origin};
 use sysop_core::hook::{HookAnswer, HookQuestion};
 use sysop_core::id::{CallId, Seq, Timestamp};
-use sysop_core::message::ModelRef;
+use sysop_core::message::{ModelRef, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{ApprovalMode, PolicyOptions};
+use sysop_core::policy::{ApprovalMode, CommandPattern, PolicyOptions, Rule, RuleAction};
 use sysop_core::session::Activity;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{ItemBody, Transcript};
 
-use crate::world::{World, bash, calls, spec};
+use crate::world::{World, bash, call, calls, spec};
 
 fn with(approve: ApprovalMode, policy: PolicyOptions) -> World {
     World::new(SessionSpec { policy, ..spec(approve) })
@@ -425,4 +426,59 @@ fn a_typed_call_during_a_turn_is_refused_with_a_reason() {
     assert_eq!(direct(&mut world), ["not run: a turn is running; wait for it, or stop it"]);
     world.reply(calls(vec![bash("c", "make")]));
     assert_eq!(direct(&mut world), ["not run: a proposal is waiting; answer it first"]);
+}
+
+#[test]
+fn a_read_only_session_names_the_rule_that_denies_a_change_on_its_host() {
+    let denies = |pattern: &str, host: &str| {
+        let pattern = CommandPattern {
+            program: "touch".to_owned(),
+            host: Some(pattern.to_owned()),
+            ..CommandPattern::default()
+        };
+        let rule = Rule { action: RuleAction::Deny, pattern, origin: "rules.toml:1".to_owned() };
+        let policy = PolicyOptions { rules: vec![rule], ..PolicyOptions::default() };
+        let mut world =
+            World::new(SessionSpec { policy, host: host.to_owned(), ..spec(ApprovalMode::Never) });
+        world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
+        let outcome = world.log.iter().find_map(|event| match event {
+            Event::ToolFinished { outcome, .. } => Some(outcome.output.clone()),
+            _ => None,
+        });
+        outcome.expect("the call is denied").contains("rules.toml:1")
+    };
+    for (pattern, host, named) in [
+        ("web1", "web1", true),
+        ("web1", "db1, web1", true),
+        ("local", "local", true),
+        ("local", "web1", false),
+        ("web1", "local", false),
+    ] {
+        assert_eq!(denies(pattern, host), named, "{pattern} on {host}");
+    }
+}
+
+/// The survey of a host that does not answer takes many seconds.
+#[test]
+fn a_read_only_session_denies_a_change_before_its_host_is_asked() {
+    let surveys = |call: ToolCall| {
+        let mut world = World::new(spec(ApprovalMode::Never));
+        world.survey.unreachable = Some("web1 did not answer".to_owned());
+        world.prompt("go").reply(calls(vec![call]));
+        let is_survey = |effect: &&Effect| matches!(effect, Effect::Survey { .. });
+        let outcome = world.log.iter().find_map(|event| match event {
+            Event::ToolFinished { outcome, .. } => Some(outcome.clone()),
+            _ => None,
+        });
+        (world.last.effects.iter().filter(is_survey).count(), outcome.expect("the call has ended").status)
+    };
+    for change in
+        ["touch a", "./check.sh", "ls; rm -rf /etc", "mkfs /dev/sda", "reboot", "forbidden; touch a"]
+    {
+        assert_eq!(surveys(bash("1", change)), (0, Status::Rejected), "{change}");
+    }
+    assert_eq!(surveys(call("1", "write_file", json!({"path": "a"}))), (0, Status::Rejected));
+    for unclear in ["ls", "eval \"$x\""] {
+        assert_eq!(surveys(bash("1", unclear)), (1, Status::Failed), "the host is asked: {unclear}");
+    }
 }

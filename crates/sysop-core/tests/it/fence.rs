@@ -209,6 +209,8 @@ fn the_status_line_shows_the_sandbox_if_every_command_is_fenced() {
     assert_eq!(label(SandboxMode::On, ApprovalMode::Ask), Some("sandboxed"));
     assert_eq!(label(SandboxMode::Auto, ApprovalMode::Auto), None);
     assert_eq!(label(SandboxMode::Off, ApprovalMode::Never), None);
+    let on_server = label_on("local on ops.example.com", SandboxMode::Off, ApprovalMode::Never);
+    assert_eq!(on_server, None, "a server does not tell the fence of its own machine");
     for host in ["web1", "web1, web2"] {
         assert_eq!(label_on(host, SandboxMode::Off, ApprovalMode::Never), Some("sandbox not enforced"));
         assert_eq!(label_on(host, SandboxMode::Off, ApprovalMode::Ask), None);

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sysop_core::catalog::{self, OUTSIDE_SANDBOX, Profile};
-use sysop_core::event::{Effect, Event, Input, Origin};
-use sysop_core::id::{CallId, JobId};
+use sysop_core::event::{Effect, Event, Input, Logged, Origin};
+use sysop_core::id::{CallId, JobId, Seq, Timestamp};
 use sysop_core::job::JOBS_MAX;
 use sysop_core::message::Message;
 use sysop_core::outcome::{Outcome, Reversibility, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::Activity;
 use sysop_core::tool::ToolSpec;
+use sysop_core::tool_time_limit;
+use sysop_core::transcript::Transcript;
 
 use crate::world::{World, bash, call, calls, says, spec};
 
@@ -175,6 +177,37 @@ fn the_config_decides_for_calls_that_do_not() {
 }
 
 #[test]
+fn the_config_limits_the_time_of_calls_that_do_not() {
+    let mut spec = spec(ApprovalMode::Ask);
+    spec.tools = catalog::tools(Profile::Full);
+    tool_time_limit::set_time_limit(&mut spec.tools, 7);
+    let cases = [
+        ("bash", json!({ "command": "make" }), 7, None),
+        ("bash", json!({ "command": "make", "timeout_s": 5 }), 5, None),
+        ("bash", json!({ "command": "make", "timeout_s": 9 }), 9, Some("may run for up to 9 s")),
+        ("run_command", json!({ "command": "make", "reasoning": "" }), 7, None),
+    ];
+    for (tool, arguments, seconds, finding) in cases {
+        let mut world = World::new(spec.clone());
+        world.prompt("build").reply(calls(vec![call("b", tool, arguments.clone())]));
+        let asked = world.log.iter().find_map(|event| match event {
+            Event::ApprovalAsked { risk, .. } => Some(risk),
+            _ => None,
+        });
+        let findings = &asked.expect("an approval").findings;
+        let of_time = findings.iter().map(|finding| finding.why.as_str()).find(|why| why.contains(" up to "));
+        assert_eq!(of_time, finding, "{arguments}");
+        world.allow();
+        assert_eq!(world.ran[0].arguments.to_value()["timeout_s"], seconds, "{arguments}");
+        let logged = |event: &Event| match event {
+            Event::ToolStarted { call, .. } => call.arguments.to_value() == arguments,
+            _ => false,
+        };
+        assert!(world.log.iter().any(logged), "the log contains the call as the model wrote it");
+    }
+}
+
+#[test]
 fn no_command_goes_to_the_background_while_too_many_jobs_run() {
     let mut world = World::auto();
     for number in 0..JOBS_MAX {
@@ -289,6 +322,34 @@ fn a_stopped_turn_leaves_jobs_running_and_a_user_stops_them() {
     assert!(matches!(world.last.effects[..], [Effect::CancelTool { .. }]));
     world.tell(Input::StopJob { job: JobId(2) });
     assert!(matches!(world.last.effects.as_slice(), [Effect::Notify { .. }]));
+}
+
+#[test]
+fn a_job_runs_since_its_call_was_started() {
+    let mut transcript = Transcript::new();
+    let (job, started) = (JobId(1), Event::ToolStarted { call: bash("1", "make"), origin: Origin::Model });
+    let moved =
+        Event::JobStarted { job, call: CallId::new("1"), command: "make".into(), host: "web1".into() };
+    for (seq, seconds, event) in [(1, 10, started), (2, 130, moved)] {
+        transcript.apply_logged(&Logged { seq: Seq(seq), at: Timestamp(seconds * 1_000), event });
+    }
+    let run_time = |seconds: i64| transcript.job_run_time(job, Timestamp(seconds * 1_000));
+    assert_eq!(run_time(140).as_deref(), Some("2 min 10 s"));
+    assert_eq!(run_time(12).as_deref(), Some("2 s"));
+    assert_eq!(transcript.job_run_time(JobId(2), Timestamp(0)), None);
+}
+
+#[test]
+fn a_job_on_a_client_is_named_as_its_calls_are() {
+    let mut world = World::auto();
+    world.lend("/home/ann", &["bash"]).prompt("go").reply(calls(vec![bash("1", "make")])).background("");
+    let mut transcript = Transcript::new();
+    for (seq, event) in (1..).zip(world.log.clone()) {
+        transcript.apply_logged(&Logged { seq: Seq(seq), at: Timestamp(0), event });
+    }
+    let hosts: Vec<_> = transcript.jobs().iter().map(|(_, job)| job.host.clone()).collect();
+    let info = transcript.session_info().expect("the session is open");
+    assert_eq!(hosts, [info.place_of("bash").0]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use sysop_core::catalog::{Profile, tools};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{
-    ApprovalMode, Assessment, CommandContext, CommandPattern, Grant, GrantScope, Policy, PolicyOptions,
-    Resolution, Risk, RiskClass, Rule, RuleAction, ScopedGrant, Survey, Verdict, grants_for,
+    ApprovalMode, Assessment, CONFIG_ERROR, CommandContext, CommandPattern, Grant, GrantScope, Policy,
+    PolicyOptions, Resolution, Risk, RiskClass, Rule, RuleAction, ScopedGrant, Survey, Verdict, grants_for,
 };
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
@@ -210,6 +210,34 @@ fn file_tools_are_judged_by_their_paths() {
         write_file it's: ask ask allow deny; granted allow
     "#]]
     .assert_eq(&table);
+}
+
+#[test]
+fn an_error_in_the_config_denies_every_tool_that_does_not_only_read() {
+    let external = |effect| ToolSpec { effect, ..tool("read_file") };
+    for deny in [format!("{CONFIG_ERROR}config.toml:2"), "(".to_owned()] {
+        let policy = Policy::new(&[], std::slice::from_ref(&deny));
+        let mut allowed = Vec::new();
+        for (spec, path) in [
+            (tool("read_file"), "notes"),
+            (tool("ls"), "."),
+            (tool("write_file"), "notes"),
+            (tool("edit_file"), "notes"),
+            (tool("mkdir"), "notes"),
+            (tool("git_commit"), "notes"),
+            (external(ToolEffect::External), "notes"),
+            (external(ToolEffect::ExternalReads), "notes"),
+            (external(ToolEffect::ExternalReads), "/home/ann/.ssh/id_rsa"),
+        ] {
+            let grants = [Grant::Tool { name: spec.name.clone() }];
+            let judged = policy.tool(ApprovalMode::Auto, &grants, &survey(), &spec, &call(&spec.name, path));
+            match judged.verdict {
+                Verdict::Deny => assert_eq!(judged.rule.as_ref(), Some(&deny), "{spec:?}"),
+                verdict => allowed.push(format!("{} {:?}: {}", spec.name, spec.effect, word(verdict))),
+            }
+        }
+        assert_eq!(allowed, ["read_file Reads: allow", "ls Reads: allow", "read_file ExternalReads: allow"]);
+    }
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn relocate(session: &Arc<ClusterSession>) {
 fn resync_all(driver: &DriverInner, membership: &Membership) {
     for session in membership.sessions() {
         if let Some(follower) = session.follower() {
-            follower.catch_up();
+            follower.on_lagged();
         }
     }
     for handle in driver.live_handles() {

@@ -13,7 +13,7 @@ use super::{LiveSession, Worker};
 pub(super) const NO_SUCH_JOB: &str = "no job with this number is running; see /jobs";
 /// Shown if a user moves a command to the background and none is running that can go there.
 pub(super) const NO_COMMAND: &str =
-    "no running command can go to the background; only `bash` commands can, and at most 64 at a time";
+    "no running command to move to the background (only `bash` commands, 64 at most)";
 
 impl LiveSession {
     pub(crate) fn running_jobs(&self) -> RunningJobs {

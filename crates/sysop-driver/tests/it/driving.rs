@@ -553,6 +553,21 @@ async fn a_stale_writer_is_closed_during_its_work() {
     assert!(handle.last_error().expect("a reason").contains("changed by another process"));
 }
 
+#[tokio::test]
+async fn the_events_of_an_input_are_durable_once_the_session_has_settled() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = create_lazy(&world);
+    for mode in [ApprovalMode::Never, ApprovalMode::Auto] {
+        let before = handle.last_seq();
+        handle.send(Input::Configure { change: ConfigChange::Approve(mode) }).unwrap();
+        tokio::time::timeout(DEADLINE, handle.settle()).await.expect("it settles");
+        assert!(handle.last_seq() > before);
+    }
+    driver.end(handle.id(), "it was deleted");
+    tokio::time::timeout(DEADLINE, handle.settle()).await.expect("a session that has ended has settled");
+    while next(&mut updates).await.is_some() {}
+}
+
 /// A fork has the history before the excluded prompt, and is independent afterwards.
 #[tokio::test]
 async fn a_session_forks_at_a_prompt() {

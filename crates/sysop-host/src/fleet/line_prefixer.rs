@@ -1,4 +1,6 @@
 //! Live output of one host among several: whole lines, each prefixed with the host's name.
+//!
+//! A reader that redacts secrets sees them one line at a time, so a line must not be divided unless it says so.
 
 use std::sync::Arc;
 
@@ -6,7 +8,10 @@ use parking_lot::Mutex;
 use sysop_driver::port::DeltaSink;
 
 /// Maximum bytes of an incomplete line. A longer line is displayed in parts, each as a line of its own.
-const LINE_BYTES_MAX: usize = 8 * 1024;
+const LINE_BYTES_MAX: usize = 256 * 1024;
+/// Line between two parts of a line. A reader that redacts secrets takes it for missing output, because a secret may be
+/// divided.
+const DIVIDED_LINE: &str = "… [end of the line omitted] …";
 
 /// Prefixes each line of one host's output with the name of the host, for the display that all hosts share.
 #[derive(Clone)]
@@ -30,34 +35,77 @@ impl LinePrefixer {
 
     /// Displays the last line if it is incomplete. Must be called after all output.
     pub(super) fn finish(&self) {
-        self.0.pass_on(|unfinished| unfinished.len());
+        let unfinished = std::mem::take(&mut *self.0.unfinished.lock());
+        self.0.display(&unfinished, None);
     }
 }
 
 impl PrefixerState {
     fn take(&self, text: &str) {
-        self.pass_on(|unfinished| {
-            unfinished.push_str(text);
-            let whole = unfinished.rfind('\n').map_or(0, |end| end + 1);
-            if unfinished.len() - whole > LINE_BYTES_MAX { unfinished.len() } else { whole }
-        });
+        let mut unfinished = self.unfinished.lock();
+        let complete = text.rfind('\n').map_or(0, |end| unfinished.len() + end + 1);
+        unfinished.push_str(text);
+        if unfinished.len() - complete > LINE_BYTES_MAX {
+            self.display(&unfinished, Some(DIVIDED_LINE));
+            unfinished.clear();
+        } else {
+            self.display(&unfinished[..complete], None);
+            unfinished.drain(..complete);
+        }
     }
 
-    /// Displays the first bytes of `unfinished` in one update, with the host's name before each line, and removes them
-    /// from `unfinished`. `ready` returns the number of these bytes.
-    fn pass_on(&self, ready: impl FnOnce(&mut String) -> usize) {
-        let mut unfinished = self.unfinished.lock();
-        let ready = ready(&mut unfinished);
+    /// Displays lines and a notice behind them in one update, with the host's name before each.
+    fn display(&self, lines: &str, notice: Option<&str>) {
         let mut shown = String::new();
-        for line in unfinished[..ready].lines() {
+        for line in lines.lines().chain(notice) {
             shown.push_str(&self.name);
             shown.push_str(" | ");
             shown.push_str(line);
             shown.push('\n');
         }
-        unfinished.drain(..ready);
         if !shown.is_empty() {
             self.display.output(&shown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_core::redact::live::LiveRedactor;
+
+    use super::*;
+
+    /// Returns the updates of the display for output in chunks.
+    fn displayed(chunks: &[&str]) -> Vec<String> {
+        let updates = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&updates);
+        let display = DeltaSink::new(move |text| shared.lock().push(text.to_owned()));
+        let lines = LinePrefixer::new(&"web1".into(), display);
+        chunks.iter().for_each(|chunk| lines.sink().output(chunk));
+        lines.finish();
+        std::mem::take(&mut *updates.lock())
+    }
+
+    #[test]
+    fn a_line_is_displayed_whole_once_it_is_complete() {
+        let long = "x".repeat(LINE_BYTES_MAX / 2);
+        let chunks = ["a\r\nb", "\n\n", &long, &long, "\nc\nd"];
+        let lines =
+            ["web1 | a\n", "web1 | b\nweb1 | \n", &format!("web1 | {long}{long}\nweb1 | c\n"), "web1 | d\n"];
+        assert_eq!(displayed(&chunks), lines);
+    }
+
+    #[test]
+    fn a_token_in_two_parts_of_a_long_line_is_not_shown_to_a_reader_of_redacted_output() {
+        let first = format!("{}ghp_a1B2", "x ".repeat(LINE_BYTES_MAX / 2));
+        for rest in ["c3D4c3D4 x\n", "\n"] {
+            let updates = displayed(&["a\n", &first, rest, "next\n"]);
+            let shown = updates.concat();
+            assert!(shown.contains(&format!("web1 | {first}\nweb1 | {DIVIDED_LINE}\nweb1 | {rest}")));
+            let mut redactor = LiveRedactor::default();
+            let clean: String = updates.iter().map(|update| redactor.push(update)).collect();
+            assert!(!clean.contains("ghp_") && !clean.contains("D4"));
+            assert!(clean.ends_with(&format!("[redacted: token]\nweb1 | {DIVIDED_LINE}\nweb1 | next\n")));
         }
     }
 }

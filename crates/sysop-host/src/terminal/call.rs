@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sysop_core::id::CallId;
-use sysop_core::outcome::{FULL_SCREEN_RUNS, PAGER_IS_OPEN, Status, WAITS_FOR_ANSWER, nested_shell_note};
+use sysop_core::outcome::{
+    CONNECTION_ENDED, EXIT_CODE_LOST, FULL_SCREEN_RUNS, INNER_SHELL_ENDED, PAGER_IS_OPEN, Status,
+    WAITS_FOR_ANSWER, nested_shell_note,
+};
 use sysop_core::policy::{Dialect, reads_with_git};
 use sysop_core::question::QuestionKind;
 use sysop_driver::port::CancellationToken;
@@ -429,18 +432,14 @@ impl TerminalCall<'_> {
         let Some(ended) = inner.ended else {
             return Some(match inner.capture.as_ref()?.done? {
                 CommandEnd::Exited(code) => CallEnd::exited(code),
-                CommandEnd::MarkLost => {
-                    CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost")
-                }
-                CommandEnd::ShellLeft => {
-                    CallEnd::new(Status::Unknown, "the inner shell ended; commands now go to the outer shell")
-                }
+                CommandEnd::MarkLost => CallEnd::new(Status::Unknown, EXIT_CODE_LOST),
+                CommandEnd::ShellLeft => CallEnd::new(Status::Unknown, INNER_SHELL_ENDED),
             });
         };
         let next = format!("{ended}; the next call opens a new one");
         Some(match ended {
             ShellEnd::Exited(255) if self.live.remote_host.is_some() => {
-                CallEnd::new(Status::Unknown, format!("the connection ended; {next}"))
+                CallEnd::new(Status::Unknown, format!("{CONNECTION_ENDED}{next}"))
             }
             ShellEnd::Exited(code) => CallEnd { notes: vec![next], ..CallEnd::exited(code) },
             ShellEnd::Killed(_) => CallEnd::new(Status::Failed, next),
@@ -494,9 +493,7 @@ impl TerminalCall<'_> {
             PAGER_IS_OPEN
         } else if self.has_lost_marks().await {
             set_up_again(self.live).await;
-            return self.ended().or_else(|| {
-                Some(CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost"))
-            });
+            return self.ended().or_else(|| Some(CallEnd::new(Status::Unknown, EXIT_CODE_LOST)));
         } else if let Some(kind) = self.enter_nested(Some(command)).await {
             return Some(CallEnd::new(Status::Unknown, nested_shell_note(kind.name())));
         } else if column > 0 && still >= QUESTION_QUIET && (self.live.is_raw() || is_question(&line)) {

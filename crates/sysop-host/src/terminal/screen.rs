@@ -237,6 +237,15 @@ impl TerminalScreen {
         self.letters(row, column)
     }
 
+    /// Returns true if the row of the cursor continues the row above, because their line is wider than the screen.
+    pub(super) fn is_continued(&self) -> bool {
+        let (row, _) = self.cursor();
+        let model = self.model();
+        let grid = model.term.grid();
+        let above = Line(line(row).0 - 1);
+        above >= grid.topmost_line() && grid[above][grid.last_column()].flags.contains(Flags::WRAPLINE)
+    }
+
     /// Returns the text between a position and the cursor, and true if only blanks follow the cursor in its row.
     /// Returns `None` if the cursor is before that position.
     pub(super) fn typed_since(&self, (row, column): (usize, usize)) -> Option<(String, bool)> {

@@ -17,6 +17,15 @@ pub(super) enum StreamToken<'a> {
     Sequence(SequenceKind, &'a [u8]),
 }
 
+impl StreamToken<'_> {
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(bytes) | Self::Sequence(_, bytes) => bytes,
+            Self::Control(byte) => std::slice::from_ref(byte),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SequenceKind {
     /// `ESC` followed by optional intermediates and a final byte.

@@ -11,6 +11,7 @@ use sysop_driver::prompter::{TerminalOutput, TerminalSize};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
+use super::hidden_prompt::HiddenPrompt;
 use super::marks::{self, ShellMark};
 use super::output_filter::OutputFilter;
 use super::plain_text::PlainText;
@@ -32,6 +33,8 @@ pub(super) struct TerminalState {
     pub(super) shells: Vec<NestedShell>,
     /// Input of ours that is hidden from watchers, while it is hidden.
     pub(super) hidden: Option<HiddenInput>,
+    /// The prompt that is drawn while output is hidden.
+    hidden_prompt: HiddenPrompt,
     /// True if the innermost shell reads at its prompt.
     pub(super) ready: bool,
     /// True if text was typed at the innermost shell's prompt but not yet entered.
@@ -240,6 +243,7 @@ impl TerminalState {
             outputs,
             shells: Vec::new(),
             hidden: None,
+            hidden_prompt: HiddenPrompt::default(),
             ready: false,
             dirty: false,
             ahead: false,
@@ -318,6 +322,7 @@ impl TerminalState {
         self.ready = false;
         self.dirty = false;
         self.entered = false;
+        self.hidden_prompt = HiddenPrompt::default();
         self.hidden = Some(hidden);
     }
 
@@ -502,13 +507,12 @@ impl TerminalState {
             }
             return;
         }
-        let bytes = match token {
-            StreamToken::Text(bytes) | StreamToken::Sequence(_, bytes) => *bytes,
-            StreamToken::Control(byte) => std::slice::from_ref(byte),
-        };
+        let bytes = token.bytes();
         if self.hidden.is_some() {
             if concerns_the_keyboard(token) {
                 self.print(token, bytes, raw, shown);
+            } else {
+                self.hidden_prompt.push(token);
             }
             return;
         }
@@ -575,6 +579,7 @@ impl TerminalState {
                 }
                 shell.count = count;
                 shell.ended = true;
+                self.hidden_prompt.begin();
                 (shell.folder, shell.home) = (None, None);
                 self.dirty = false;
                 self.private_use.end();
@@ -589,20 +594,27 @@ impl TerminalState {
                 (shell.folder, shell.home) = (Some(folder), Some(home));
             }
             ShellMark::Place { .. } => {}
-            ShellMark::PromptReady => self.at_prompt(place, key, raw.len()),
+            ShellMark::PromptReady => self.at_prompt(place, key, raw, shown),
             ShellMark::SecretRequested | ShellMark::Identified { .. } => {}
         }
     }
 
-    /// Handles the prompt of the shell at `place`, which ends at byte `shown` of the output being processed.
-    fn at_prompt(&mut self, place: usize, key: &str, shown: usize) {
-        self.prompt_at = Some(shown);
+    /// Handles the prompt of the shell at `place`, which ends at the end of `raw` and `shown`.
+    fn at_prompt(&mut self, place: usize, key: &str, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
+        self.prompt_at = Some(raw.len());
         // A line editor that redraws its prompt changes nothing.
         if !std::mem::take(&mut self.shells[place].ended) {
             return;
         }
         if self.is_hidden_until(&HiddenInputEnd::PromptReady(key.to_owned())) {
             self.hidden = None;
+            let (line, is_continued) = (self.screen.line_to_cursor(), self.screen.is_continued());
+            let missing = std::mem::take(&mut self.hidden_prompt).missing(&line, is_continued);
+            SequenceParser::default().push(&missing, |token| {
+                let bytes = token.bytes();
+                self.print(&token, bytes, raw, shown);
+            });
+            self.prompt_at = Some(raw.len());
         }
         if self.hidden.is_none() && self.shells[place].running.take().is_some() {
             self.captured(CommandEnd::MarkLost);

@@ -406,7 +406,7 @@ async fn live_output_is_whole_lines_prefixed_with_the_host_and_counts_the_ended_
     assert_eq!(
         display.text(),
         format!(
-            "web1 | one\nweb2 | in between\nweb2 | \nweb2 | {long}\nweb2 | y\n\
+            "web1 | one\nweb2 | in between\nweb2 | \nweb2 | {long}y\n\
              [1/2 hosts] web2: ok, exit code 0, 0 ms\nweb1 | two\nweb1 | no end\n\
              [2/2 hosts] web1: ok, exit code 0, 0 ms\n"
         )

@@ -61,8 +61,16 @@ const CAPITAL_Y: &str = "dangerous: press Y (Shift+y), then Enter, to run it";
 /// Lowercase letters that are keys at a question or at a page.
 const KEYS: &str = "yaensbq";
 
-/// Message for a line that would be a command at the prompt.
-pub(crate) const ANSWER_FIRST: &str = "answer first; /commands work at the prompt";
+/// Message for Ctrl+P.
+const PAUSE_LATER: &str = "answer first; the turn can be paused after that";
+
+/// Returns the message for a line that would be a command at the prompt.
+pub(crate) fn answer_first(line: &str) -> &'static str {
+    match line.split_whitespace().next() {
+        Some("/stop" | "/exit" | "/quit") => "answer first: s stops the turn",
+        _ => "answer first; /commands work at the prompt",
+    }
+}
 
 /// Returns true for a line that the prompt would take for a command.
 pub(crate) fn is_command_line(line: &str) -> bool {
@@ -239,6 +247,8 @@ enum QuestionInput {
     Interrupt,
     /// Ctrl+Z.
     Suspend,
+    /// Ctrl+P.
+    Pause,
     Withdrawn,
 }
 
@@ -321,6 +331,10 @@ fn handle_input(
             console.suspend()?;
             return Ok(QuestionStep::Ask);
         }
+        QuestionInput::Pause => {
+            say(console, PAUSE_LATER, StyleRole::Warn)?;
+            return Ok(QuestionStep::Ask);
+        }
         QuestionInput::Withdrawn => return Ok(QuestionStep::Answer(ApprovalOutcome::Withdrawn)),
     };
     match letter {
@@ -367,7 +381,7 @@ fn message(
     let Some(text) = console.edit(label, text)? else { return Ok(None) };
     let text = text.trim();
     if is_command_line(text) {
-        say(console, ANSWER_FIRST, StyleRole::Warn)?;
+        say(console, answer_first(text), StyleRole::Warn)?;
         return Ok(None);
     }
     Ok(match text.to_lowercase().as_str() {
@@ -400,6 +414,7 @@ fn confirm_dangerous(
         | QuestionInput::Page(_)
         | QuestionInput::Escape
         | QuestionInput::OtherKey
+        | QuestionInput::Pause
         | QuestionInput::Suspend => None,
     })
 }
@@ -428,6 +443,7 @@ fn confirm_session(
         | QuestionInput::Page(_)
         | QuestionInput::Escape
         | QuestionInput::OtherKey
+        | QuestionInput::Pause
         | QuestionInput::Suspend => None,
     })
 }
@@ -476,6 +492,7 @@ pub(crate) fn confirm(
             | QuestionInput::Page(_)
             | QuestionInput::Escape
             | QuestionInput::OtherKey
+            | QuestionInput::Pause
             | QuestionInput::Suspend => {}
         }
     }
@@ -558,6 +575,7 @@ fn input_of(
         Some('\u{3}') => Ok(QuestionInput::Interrupt),
         Some('\u{4}') => Ok(QuestionInput::Escape),
         Some('\u{1a}') => Ok(QuestionInput::Suspend),
+        Some('\u{10}') => Ok(QuestionInput::Pause),
         Some(' ' | '\n') => Ok(QuestionInput::Page(PageKey::Next)),
         Some(c) if !c.is_control() => continue_input(console, c, SETTLE, withdrawn),
         Some(_) | None => Ok(named_key(key.code)),
@@ -659,8 +677,8 @@ fn help(console: &mut impl ApprovalIo, pager: &Pager<'_>, question: &ApprovalPro
     Ok(())
 }
 
-/// Returns the character of a key: control characters for Ctrl+C, Ctrl+D and Ctrl+Z, line feed for Enter, `None` for a key
-/// without one.
+/// Returns the character of a key: control characters for Ctrl+C, Ctrl+D, Ctrl+P and Ctrl+Z, line feed for Enter, `None`
+/// for a key without one.
 fn character(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
         return Some('\n');
@@ -669,6 +687,7 @@ fn character(key: KeyEvent) -> Option<char> {
     match c {
         'c' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{3}'),
         'd' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{4}'),
+        'p' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{10}'),
         'z' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{1a}'),
         _ => {}
     }

@@ -21,9 +21,10 @@ use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply,
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, CommandContext, Finding, Grant, Policy, Risk, RiskClass, Survey};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
+use sysop_core::session::REJECTED_BY_USER;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_driver::frontend::{AttachedSession, SessionHandle};
+use sysop_driver::frontend::{AttachedSession, ServerConnection, SessionHandle};
 use sysop_driver::prompter::{PromptReply, Terminal, TerminalOutput, TerminalSize, TerminalView};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -109,6 +110,8 @@ impl Terminal for FakeTerminal {
     }
 }
 
+/// Prompt that the session does not send before it ends.
+const UNSENT: &str = "unsent";
 const TAKEN: &str = "session s-1 was changed by another process; reopen it";
 
 #[derive(Default)]
@@ -241,7 +244,10 @@ impl SessionHandle for FakeSession {
             return Err(TAKEN.to_owned());
         }
         state.inputs.push(input.clone());
-        state.input(input);
+        match input == Input::prompt(UNSENT) {
+            true => state.end_taken(),
+            false => state.input(input),
+        }
         Ok(())
     }
 
@@ -275,6 +281,12 @@ impl SessionHandle for FakeSession {
     fn last_error(&self) -> Option<String> {
         let why = if self.state.lock().is_taken { TAKEN } else { "the disk is full" };
         Some(why.to_owned())
+    }
+
+    fn connection(&self) -> ServerConnection {
+        let has_unsent = self.state.lock().inputs.contains(&Input::prompt(UNSENT));
+        let undelivered = has_unsent.then(|| UNSENT.to_owned()).into_iter().collect();
+        ServerConnection { undelivered, ..ServerConnection::default() }
     }
 }
 
@@ -435,8 +447,7 @@ impl State {
             "silent" => {}
             "taken" => {
                 self.stream("Working on it");
-                self.is_taken = true;
-                self.listeners.clear();
+                self.end_taken();
             }
             "again" => {
                 self.stream("One th");
@@ -659,7 +670,7 @@ impl State {
                 self.end(StopReason::EndTurn, None);
             }
             Decision::Reject { reason } => {
-                let outcome = Outcome::new(Status::Rejected, format!("rejected: {reason}"));
+                let outcome = Outcome::new(Status::Rejected, format!("{REJECTED_BY_USER}. Reason: {reason}"));
                 self.publish(Event::ToolFinished { call: id.clone(), outcome });
                 if reason == "stop" || self.step == 0 {
                     return self.end(StopReason::Cancelled, None);
@@ -689,14 +700,6 @@ impl State {
         self.next_step();
         self.say("That is all.");
         self.end(StopReason::EndTurn, None);
-    }
-
-    /// Runs a command that another user typed. From then on, commands of this user have a name, too.
-    fn direct_by(&mut self, by: &str, command: &str) {
-        let arguments = serde_json::Map::from_iter([("command".to_owned(), json!(command))]);
-        self.user = Some(by.to_owned());
-        self.direct("bash".to_owned(), arguments, Origin::User);
-        self.user = Some("me".to_owned());
     }
 
     fn direct(

@@ -23,7 +23,7 @@ use sysop_driver::prompter;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::approval::{
-    ANSWER_FIRST, ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask, is_command_line,
+    ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, answer_first, ask, is_command_line,
     rule_question,
 };
 use super::editor::{
@@ -464,7 +464,7 @@ fn ask_by_lines(
             continue;
         }
         if is_command_line(line) {
-            say(&format!("{ANSWER_FIRST}\n"))?;
+            say(&format!("{}\n", answer_first(line)))?;
             continue;
         }
         match word.to_ascii_lowercase().as_str() {

@@ -5,10 +5,11 @@
 //! task that runs in the background leaves the mode alone.
 
 use std::io::IsTerminal as _;
-use std::os::fd::AsFd;
 
 use rustix::process::getpgrp;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+
+use super::keyboard::with_keyboard;
 
 /// Guard for the quiet mode.
 pub(crate) struct NoEcho {
@@ -17,7 +18,7 @@ pub(crate) struct NoEcho {
 }
 
 impl NoEcho {
-    /// Enters the mode of a front end that reads the keys later. Returns `None` if standard input is not a terminal.
+    /// Enters the mode of a front end that reads the keys later. Returns `None` without a keyboard.
     pub(crate) fn new() -> Option<Self> {
         Self::with(|mode| {
             mode.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
@@ -28,17 +29,17 @@ impl NoEcho {
         })
     }
 
-    /// Only hides keys; the next program reads them as lines. Returns `None` if standard input is not a terminal, or if
-    /// another program may set its mode: the shell during a background task, or a pager that reads the output.
+    /// Only hides keys; the next program reads them as lines. Returns `None` without a keyboard, or if another program may
+    /// set the terminal's mode: the shell during a background task, or a pager that reads the output.
     pub(crate) fn of_keys() -> Option<Self> {
-        if !std::io::stdout().is_terminal() || !is_in_foreground(std::io::stdin()) {
+        if !std::io::stdout().is_terminal() || !is_in_foreground() {
             return None;
         }
         Self::with(|mode| mode.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL))
     }
 
     fn with(change: impl FnOnce(&mut Termios)) -> Option<Self> {
-        let before = tcgetattr(std::io::stdin()).ok()?;
+        let before = with_keyboard(|terminal| tcgetattr(terminal)).ok()?;
         let mut quiet = before.clone();
         change(&mut quiet);
         let guard = Self { before, quiet };
@@ -53,7 +54,7 @@ impl NoEcho {
 
     /// Restores the previous mode for a program that uses the terminal. Does nothing in the background.
     pub(crate) fn restore(&self) {
-        if is_in_foreground(std::io::stdin()) {
+        if is_in_foreground() {
             set(&self.before);
         }
     }
@@ -66,11 +67,11 @@ impl Drop for NoEcho {
 }
 
 /// Returns false if another process group uses the terminal. Only a controlling terminal stops a process.
-fn is_in_foreground(terminal: impl AsFd) -> bool {
-    tcgetpgrp(terminal).ok().is_none_or(|group| group == getpgrp())
+fn is_in_foreground() -> bool {
+    with_keyboard(|terminal| tcgetpgrp(terminal)).ok().is_none_or(|group| group == getpgrp())
 }
 
 fn set(mode: &Termios) {
     // If the terminal is gone, its mode does not matter.
-    let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, mode);
+    let _ = with_keyboard(|terminal| tcsetattr(terminal, OptionalActions::Now, mode));
 }

@@ -19,7 +19,7 @@ use sysop_core::ui_text::is_retrying;
 use sysop_term::cells::width;
 use sysop_term::diff::FileEdit;
 use sysop_term::markdown::MarkdownStream;
-use sysop_term::output::shown_text;
+use sysop_term::output::shown_beside_hosts;
 use sysop_term::plan::call_rows;
 use sysop_term::{StyleRole, TextRow};
 
@@ -166,10 +166,10 @@ impl ReplView for PanelView {
         }
         let Some(outcome) = &output.outcome else { return Ok(()) };
         let (panel, title) = (Panel::new(screen.render_options()), format!("OUTPUT {}", output.number));
-        let text = format!("{}\n", shown_text(outcome));
-        screen.rows(&LiveOutput::whole(&title, &text, &outcome.styles, panel))?;
+        let (text, styles) = shown_beside_hosts(outcome);
+        screen.rows(&LiveOutput::whole(&title, &format!("{text}\n"), &styles, panel))?;
         let columns = screen.render_options().width.saturating_sub(1);
-        screen.rows(&self.end_rows(outcome, columns))
+        screen.rows(&self.summary_rows(outcome, columns))
     }
 
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
@@ -210,7 +210,7 @@ impl ReplView for PanelView {
                 ItemBody::ToolOutput(output) => {
                     if let Some(outcome) = &output.outcome {
                         let columns = screen.render_options().width.saturating_sub(1);
-                        screen.rows(&self.end_rows(outcome, columns))?;
+                        screen.rows(&self.summary_rows(outcome, columns))?;
                     }
                 }
                 ItemBody::Notice(notice) => {

@@ -13,7 +13,7 @@ use sysop_core::transcript::{
 };
 use sysop_core::undo::changed_line;
 use sysop_term::diff::FileEdit;
-use sysop_term::output::shown_text;
+use sysop_term::output::{shown_beside_hosts, without_missed_hosts};
 use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::ApprovalPrompt;
@@ -180,7 +180,8 @@ impl ReplView for PlainView {
         if let Some(plan) = transcript.plan(&output.call) {
             screen.text(&lines(&edit_rows(plan)))?;
         }
-        screen.text(&safe(shown_text(outcome)))?;
+        screen.text(&words::host_lines(outcome))?;
+        screen.text(&safe(&shown_beside_hosts(outcome).0))?;
         screen.end_text()?;
         match words::full_output(outcome, self.artifacts.as_deref()) {
             Some(place) => screen.text(&format!("({place})\n")),
@@ -328,7 +329,7 @@ impl PlainView {
         screen.text(&words::host_lines(outcome))?;
         let has_output = !outcome.output.is_empty() && outcome.status != Status::Rejected;
         if is_direct(call, transcript) && !streamed && has_output {
-            screen.text(&safe(&outcome.output))?;
+            screen.text(&safe(&without_missed_hosts(&outcome.output, &outcome.hosts)))?;
         }
         screen.end_text()?;
         self.program_hint = words::program_hint(outcome);
@@ -339,7 +340,7 @@ impl PlainView {
         // The output of another tool is worth it only if it says why the tool failed.
         let is_reason = outcome.status == Status::Failed && !is_direct(call, transcript);
         if (is_models || is_reason) && !streamed && outcome.status != Status::Rejected && !never_ran {
-            screen.text(&excerpt().of(&safe(shown_text(outcome)), &rest))?;
+            screen.text(&excerpt().of(&safe(&shown_beside_hosts(outcome).0), &rest))?;
         }
         let state = plan.map(|plan| &plan.state);
         match (outcome.status, state) {
@@ -384,7 +385,7 @@ impl PlainView {
             return Ok(());
         }
         screen.end_text()?;
-        let by = other.and_then(words::origin_summary).or_else(|| plan.and_then(words::granted));
+        let by = other.and_then(words::origin_summary);
         let by = by.map_or_else(String::new, |by| format!(" ({by})"));
         // A question has shown the whole command.
         let is_shown = self.asked_here.contains(&call.id);

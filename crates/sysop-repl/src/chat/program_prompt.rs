@@ -6,7 +6,7 @@
 //! line by sysop that names the origin, and cannot be mistaken for sysop's own text.
 
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::GUARD;
 use super::input_reader::timespec;
+use super::keyboard::with_keyboard;
 use super::prompt_field::{FieldInput, PromptField};
 use crate::render::panel::Panel;
 use crate::render::{RenderOptions, THEME, row, safe, terminal_width, wrap};
@@ -256,9 +257,11 @@ impl TtyPromptIo {
         crossterm::terminal::enable_raw_mode()?;
         let raw = Self { started: Instant::now(), color };
         // Keep newline translation, so that rows printed by other code still start in the first column.
-        let mut mode = tcgetattr(io::stdin())?;
-        mode.output_modes.insert(OutputModes::OPOST);
-        tcsetattr(io::stdin(), OptionalActions::Now, &mode)?;
+        with_keyboard(|terminal| {
+            let mut mode = tcgetattr(terminal)?;
+            mode.output_modes.insert(OutputModes::OPOST);
+            tcsetattr(terminal, OptionalActions::Now, &mode)
+        })?;
         Ok(raw)
     }
 }
@@ -272,7 +275,7 @@ impl Drop for TtyPromptIo {
 
 impl PromptIo for TtyPromptIo {
     fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize> {
-        read_terminal(into, wait)
+        with_keyboard(|terminal| read_bytes(terminal, into, wait))
     }
 
     fn now(&self) -> Duration {
@@ -295,14 +298,17 @@ impl PromptIo for TtyPromptIo {
 /// Reads standard input and returns the number of bytes, or 0 if none arrive within `wait`. Bypasses buffers,
 /// which would keep a copy.
 pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize> {
-    let stdin = io::stdin();
-    let mut ready = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+    read_bytes(io::stdin().as_fd(), into, wait)
+}
+
+fn read_bytes(terminal: BorrowedFd<'_>, into: &mut [u8], wait: Duration) -> io::Result<usize> {
+    let mut ready = [PollFd::from_borrowed_fd(terminal, PollFlags::IN)];
     match poll(&mut ready, Some(&timespec(wait))) {
         Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(0),
         Ok(_) => {}
         Err(error) => return Err(error.into()),
     }
-    match rustix::io::read(stdin.as_fd(), into) {
+    match rustix::io::read(terminal, into) {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(count) => Ok(count),
         Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(0),

@@ -6,6 +6,7 @@ mod help;
 mod interrupts;
 mod label;
 mod leaving;
+mod opening;
 mod prompter;
 mod shell;
 mod type_ahead;
@@ -16,8 +17,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use parking_lot::RwLock;
 use serde_json::json;
 use sysop_core::cost_report::CostReport;
@@ -51,8 +50,11 @@ use crate::render::terminal_width;
 use crate::render::{RenderOptions, words};
 use approvals::{EditedApproval, OpenApproval};
 use commands::with_own_commands;
+use opening::SessionUpdates;
 use shell::AttachedShell;
 
+const LINE_NOT_SENT: &str =
+    "a question appeared while you typed; your line was not sent and is still in the input";
 /// Interval at which live rows are redrawn.
 const TICK: Duration = Duration::from_millis(120);
 /// Maximum time to hold back the prompt after a turn was requested.
@@ -87,7 +89,7 @@ pub(super) struct Repl {
     routines: Vec<Routine>,
     skills: SessionSkills,
     session: std::sync::Arc<dyn SessionHandle>,
-    updates: BoxStream<'static, Update>,
+    updates: SessionUpdates,
     transcript: Transcript,
     cost: CostReport,
     replay_until: Seq,
@@ -129,7 +131,7 @@ pub(super) struct Repl {
     label: Arc<RwLock<String>>,
     turn_interrupted: bool,
     prompt_interrupted: bool,
-    /// True after Ctrl+D at the prompt while background jobs are running.
+    /// True after a warning that quitting stops background jobs, until another line.
     quit_asked: bool,
     /// True if standard input and output are a terminal.
     is_on_terminal: bool,
@@ -200,7 +202,7 @@ impl Repl {
         let screen = InlineScreen::new(Box::new(io::stdout()), look, console.printer());
         let AttachedSession { session, last, spec } = context.opened.clone();
         Ok(Self {
-            updates: session.subscribe(Seq(0)),
+            updates: SessionUpdates::of(session.as_ref()),
             transcript: transcript_of(&spec, last, session.as_ref()),
             session,
             cost: CostReport::default(),
@@ -391,25 +393,14 @@ impl Repl {
         self.transcript.seq() < self.replay_until
     }
 
-    /// Describes the session and its last turn, once, as soon as both are known.
-    fn introduce(&mut self) -> io::Result<()> {
-        if self.introduced || self.transcript.session_info().is_none() {
-            return Ok(());
-        }
-        self.introduced = true;
-        self.view.header(&self.transcript, &mut self.screen)?;
-        if self.transcript.turn().0 > 0 && self.replay_until > Seq(1) {
-            self.view.recap(&self.transcript, &mut self.screen)?;
-        }
-        Ok(())
-    }
-
     fn handle_session_closed(&mut self) -> io::Result<()> {
         let why = self.session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
         // The last row has the command for it.
         let why = format!("error: {}", why.trim_end_matches("; reopen it"));
         self.view.say(&why, StyleRole::Bad, &mut self.screen)?;
-        if let Some(prompt) = self.unconfirmed.take() {
+        // What a server did not confirm is told when the connection is closed.
+        let untold = self.session.connection().undelivered;
+        if let Some(prompt) = self.unconfirmed.take().filter(|prompt| !untold.contains(prompt)) {
             self.view.say(&format!("not sent: {prompt}"), StyleRole::Warn, &mut self.screen)?;
         }
         self.is_closed = true;
@@ -418,7 +409,7 @@ impl Repl {
     }
 
     fn required_read(&self) -> ActiveRead {
-        if self.replaying() || !self.introduced {
+        if self.replaying() || !self.introduced || self.updates.has_seen() {
             return ActiveRead::None;
         }
         let proposal = match self.transcript.phase() {
@@ -533,24 +524,25 @@ impl Repl {
                 std::mem::replace(&mut self.active_read, ActiveRead::None)
             }
         };
+        let quit_asked = self.quit_asked;
         match said {
             UserInput::Line(line) if active_read == ActiveRead::TypeAhead => {
                 self.handle_typed_ahead(&line, signals).await?;
+                self.quit_asked &= !quit_asked;
             }
             // A line that arrives despite its withdrawal was written before the question appeared.
             UserInput::Line(line) if withdrawn && !line.trim().is_empty() => {
-                self.note(
-                    "a question appeared while you typed; your line was not sent and is still in the input",
-                )?;
+                self.note(LINE_NOT_SENT)?;
                 self.add_to_draft(&line);
             }
             UserInput::Line(line) => {
                 self.prompt_interrupted = false;
-                self.quit_asked = false;
                 // Another front end may have started a turn.
                 if type_ahead::is_quit_word(&line) || !self.postpone(&line).await? {
                     self.handle_line(&line, signals).await?;
                 }
+                // Any other line takes the wish to quit back.
+                self.quit_asked &= !quit_asked;
             }
             UserInput::Interrupt { draft, was_written } => self.interrupted_in_line(&draft, was_written)?,
             UserInput::End if active_read == ActiveRead::TypeAhead => self.end_after_turn()?,
@@ -584,9 +576,12 @@ impl Repl {
     }
 
     fn send(&mut self, input: Input) -> io::Result<()> {
+        let is_prompt = matches!(input, Input::Prompt { .. });
         if let Err(error) = self.session.send(input) {
             self.expected = None;
             self.view.say(&error, StyleRole::Bad, &mut self.screen)?;
+        } else if is_prompt {
+            self.note_undelivered()?;
         }
         Ok(())
     }
@@ -607,7 +602,7 @@ impl Repl {
         match parse(line, self.named_skills(line).await) {
             InputLine::Empty => {}
             InputLine::Prompt(text) if type_ahead::is_quit_word(&text) => {
-                self.leaving = Some(self.exit_at_end)
+                self.leave_or_warn(self.exit_at_end, &format!("enter {}", text.trim()))?;
             }
             InputLine::Prompt(text) => self.prompt(text).await?,
             InputLine::Shell(command) => self.direct("bash", json!({ "command": command }), Origin::User)?,
@@ -615,7 +610,7 @@ impl Repl {
             InputLine::Run { name, values } => self.routine(&name, &values)?,
             InputLine::Output(number) => self.show_output(number)?,
             InputLine::Help => self.help()?,
-            InputLine::Exit => self.leaving = Some(Exit::Done),
+            InputLine::Exit => self.leave_or_warn(Exit::Done, &format!("enter {}", line.trim()))?,
             InputLine::Clear => {
                 self.send_and_expect(Input::Clear, AwaitedUpdate::Event)?;
                 if let ReplLayout::Panels { .. } = self.context.form {
@@ -710,7 +705,7 @@ impl Repl {
                 // Release the previous session, so that a server no longer uses this machine's tools for it.
                 self.context.opened = opened.clone();
                 let AttachedSession { session, last, spec } = opened;
-                self.updates = session.subscribe(Seq(0));
+                self.updates = SessionUpdates::of(session.as_ref());
                 self.transcript = transcript_of(&spec, last, session.as_ref());
                 self.session = session;
                 self.replay_until = last;

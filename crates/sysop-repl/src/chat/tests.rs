@@ -10,6 +10,7 @@ use std::time::Duration;
 use expect_test::expect;
 use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::message::ModelRef;
+use sysop_core::policy::ApprovalMode;
 use sysop_driver::frontend::{NamedItem, Routine, SessionSelector};
 use sysop_driver::port::SessionSummary;
 use sysop_term::testing::painted_intruder as intruder;
@@ -46,6 +47,12 @@ fn plays_the_binary() {
         match form.as_str() {
             "panels" => run(context(fake, ReplLayout::Panels { color: true })).await.unwrap(),
             "plain" => run(context(fake, ReplLayout::Plain)).await.unwrap(),
+            "resumed" => {
+                let context = context(Arc::clone(&fake), ReplLayout::Plain);
+                let change = sysop_core::event::ConfigChange::Approve(ApprovalMode::Never);
+                fake.send_as_other(sysop_core::event::Input::Configure { change });
+                run(context).await.unwrap()
+            }
             "continued" | "failed elsewhere" => {
                 let prompt = if form == "continued" { "taken" } else { "fail" };
                 fake.continue_elsewhere(sysop_core::event::Input::prompt(prompt));
@@ -199,7 +206,7 @@ impl SessionService for TestSessionService {
 }
 
 /// Renders the routine; its variable needs a value.
-fn greeting(values: &[(String, String)]) -> Result<String, String> {
+fn greeting(_host: &str, values: &[(String, String)]) -> Result<String, String> {
     let value = values.iter().find(|(name, _)| name == "name").map(|(_, value)| value);
     value.map(|value| format!("echo hello {value}")).ok_or_else(|| "`name` has no value".to_owned())
 }

@@ -3,7 +3,7 @@
 use sysop_core::id::CallId;
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
-use sysop_term::output::without_job_note;
+use sysop_term::output::{without_job_note, without_missed_hosts};
 
 use crate::render::excerpt::{Excerpt, LINE_BYTES_MAX};
 use crate::render::safe;
@@ -50,7 +50,9 @@ pub(super) fn call_output_lines(outcome: &Outcome, shown: CallOutput) -> Vec<Str
     }
     // The number of lines that the model does not get is unknown.
     let rest = if outcome.truncated { "more were truncated" } else { "use -vv to show them" };
-    shown.lines(&shown.excerpt().of(&safe(text_for_people(outcome)), rest))
+    // The summaries of the hosts follow.
+    let text = without_missed_hosts(text_for_people(outcome), &outcome.hosts);
+    shown.lines(&shown.excerpt().of(&safe(&text), rest))
 }
 
 /// Returns the output without the last line that tells the model how to read a job or to go on with a program. The
@@ -243,6 +245,23 @@ mod tests {
         let mut streamed = StreamedOutput::new(CallId::new("c1"), CallOutput::Excerpt);
         streamed.push("Really? [y/N]\n");
         assert_eq!(streamed.finish(&outcome), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_host_that_was_not_reached_has_no_section() {
+        let host = |name: &str, unreachable: Option<&str>| HostOutcome {
+            host: name.into(),
+            status: Status::Failed,
+            exit_code: None,
+            duration_ms: 1,
+            group: 0,
+            unreachable: unreachable.map(str::to_owned),
+        };
+        let report = "== a (1 host of 2): not run ==\na: no route\n== b (1 host of 2): exit code 1 ==\nup";
+        let hosts = vec![host("a", Some("a: no route")), host("b", None)];
+        let outcome = Outcome { hosts, ..Outcome::failed(report) };
+        let lines = call_output_lines(&outcome, CallOutput::Excerpt);
+        assert_eq!(lines, ["== b (1 host of 2): exit code 1 ==", "up"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use sysop_core::event::{Delta, Event, Logged, StopReason, Update};
 use sysop_core::id::{CallId, SessionId, StepId};
 use sysop_core::outcome::{Outcome, Reversibility, Status};
 use sysop_core::redact::live::LiveRedactor;
+use sysop_core::session::REJECTED_BY_USER;
 use sysop_core::text::{Stripper, strip_prose};
 use sysop_core::transcript::{
     Decider, ItemBody, ItemId, ProposalState, SessionPhase, Transcript, TurnEnd, event_notice, is_host_work,
@@ -506,6 +507,11 @@ impl ExecPrinter {
 
     fn finished(&mut self, call: &CallId, outcome: &Outcome) -> io::Result<()> {
         if self.hides_call() {
+            return Ok(());
+        }
+        let is_rejected = outcome.status == Status::Rejected && outcome.output.starts_with(REJECTED_BY_USER);
+        if is_rejected {
+            self.progress("  rejected; nothing ran");
             return Ok(());
         }
         if self.routine {

@@ -93,7 +93,7 @@ impl ExecRun {
             "run interactively".to_owned()
         };
         let question = one_line_summary(question);
-        let why = format!("{question}, but standard input or standard error is not a terminal; {next}");
+        let why = format!("{question}, but there is no terminal to ask on; {next}");
         self.printer.error(&why);
         self.end(Exit::ApprovalNeeded)
     }

@@ -87,7 +87,7 @@ pub struct ConfirmHandler(pub(super) Arc<ConfirmFn>);
 
 type ConfirmFn = dyn Fn(&str, &AtomicBool) -> io::Result<ApprovalOutcome> + Send + Sync;
 
-/// Returns a handler that asks on this terminal. Standard input and standard error must be terminals.
+/// Returns a handler that asks on this terminal. There must be a keyboard, and standard error must be a terminal.
 pub fn confirm_on_terminal(color: bool) -> ConfirmHandler {
     ConfirmHandler(Arc::new(move |question, withdrawn| {
         confirm(&mut TtyApprovalIo::new(color)?, question, withdrawn)

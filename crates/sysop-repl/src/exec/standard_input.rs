@@ -101,6 +101,20 @@ fn is_ready(input: impl AsFd, wait: Duration) -> io::Result<bool> {
     }
 }
 
+/// Returns a note for the user if only a part of the input is attached.
+pub fn truncation_note(bytes: usize, end: InputEnd) -> Option<String> {
+    let more = match end {
+        InputEnd::Complete => return None,
+        InputEnd::TooLong => "more followed",
+        InputEnd::Silent => "more may follow",
+    };
+    let size = match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        _ => format!("{} KiB", bytes / 1024),
+    };
+    Some(format!("only the first {size} of standard input are attached; {more}"))
+}
+
 /// Returns the task with the data attached and labeled as untrusted.
 pub fn attach(task: &str, bytes: &[u8], end: InputEnd, secrets: &KnownSecrets) -> String {
     let whole = String::from_utf8_lossy(bytes);
@@ -205,5 +219,29 @@ mod tests {
         assert!(text.contains("the first 3 bytes; more followed"), "{text}");
         assert!(text.contains("---\nab\n---"), "{text}");
         assert!(attached(b"ab", InputEnd::Silent).contains("more may follow"));
+    }
+
+    #[test]
+    fn a_note_tells_the_user_that_only_a_part_is_attached() {
+        for (bytes, end, note) in [
+            (16_384, InputEnd::Complete, None),
+            (
+                16_384,
+                InputEnd::TooLong,
+                Some("only the first 16 KiB of standard input are attached; more followed"),
+            ),
+            (
+                ATTACHED_BYTES_MAX,
+                InputEnd::TooLong,
+                Some("only the first 1024 KiB of standard input are attached; more followed"),
+            ),
+            (
+                1_000,
+                InputEnd::Silent,
+                Some("only the first 1000 bytes of standard input are attached; more may follow"),
+            ),
+        ] {
+            assert_eq!(truncation_note(bytes, end).as_deref(), note);
+        }
     }
 }

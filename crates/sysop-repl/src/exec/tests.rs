@@ -143,9 +143,9 @@ async fn a_task_that_did_not_reach_a_host_of_several_fails() {
             --- out
             --- err
             [Tool: bash("touch made")]
-              1 host (web2): not run: web2 refused the connection; check the port
-              1 host (web1): exit 0, 200 ms
-              failed, 200 ms
+              web2: not run: web2 refused the connection; check the port
+              web1: exit 0, 200 ms
+              not run on 1 of 2 hosts, 200 ms
             error: not done on web2: web2 refused the connection
             hint: check the port
         "#]],
@@ -395,8 +395,8 @@ async fn without_a_prompt_an_approval_exits_3_and_runs_nothing() {
         --- out
         --- err
         I will **clean** up.
-        error: `rm -rf build && echo done` needs approval, but standard input or standard error is not a terminal; it did not run
-        hint: run interactively: this call needs approval in every mode
+        error: `rm -rf build && echo done` needs approval, but there is no terminal to ask on; it did not run
+        hint: run it on a terminal, because this call needs approval in every mode
         reason: recursive delete
     "#]],
     )
@@ -415,7 +415,7 @@ async fn a_password_prompt_without_a_terminal_exits_3() {
         --- out
         --- err
         [Tool: bash("sudo id")]
-        error: sudo on web1 asks `[sudo] password for joe:`, but standard input or standard error is not a terminal
+        error: sudo on web1 asks `[sudo] password for joe:`, but there is no terminal to ask on
         hint: run interactively
     "#]],
     )
@@ -471,7 +471,7 @@ async fn fleet_results_are_grouped() {
             --- out
             --- err
             [Tool: bash("systemctl is-active app")]
-              1 host (db1): exit 1, 100 ms
+              db1: exit 1, 100 ms
               2 hosts (web1, web2): exit 0, 200 ms
               db1: inactive
               failed on 1 of 3 hosts, 200 ms
@@ -549,7 +549,7 @@ async fn a_rejection_reaches_the_model_and_stop_exits_4() {
         Then not (not today).
         --- err
         I will **clean** up.
-          rejected
+          rejected; nothing ran
     "#]],
     )
     .await;
@@ -645,11 +645,7 @@ async fn earlier_turns_of_a_resumed_session_are_ignored() {
     let chosen_title = Some("clean \"up\"".to_owned());
     let context = ExecContext { opened: rig.fake.opened(), chosen_title, ..rig.context };
     assert_eq!(exit(context).await, Exit::Done);
-    assert_eq!(
-        rig.err.text(),
-        "resuming \"clean 'up'\" on web1 in /srv/app\nresumed on web1 with demo/one\n",
-        "it is named before anything runs in it"
-    );
+    assert_eq!(rig.err.text(), "resuming \"clean 'up'\" on web1 in /srv/app\nresumed with demo/one\n");
 }
 
 #[tokio::test]
@@ -684,8 +680,8 @@ async fn a_routine_prints_its_output_and_exits_with_its_failure() {
         exit 3
         --- out
         --- err
-        error: `sudo reboot` needs approval, but standard input or standard error is not a terminal; it did not run
-        hint: run interactively: this call needs approval in every mode
+        error: `sudo reboot` needs approval, but there is no terminal to ask on; it did not run
+        hint: run it on a terminal, because this call needs approval in every mode
         reason: recursive delete
     "#]],
     )
@@ -708,8 +704,8 @@ async fn a_change_that_always_asks_is_not_recommended_to_be_allowed() {
         exit 3
         --- out
         --- err
-        error: `sudo systemctl restart sshd` needs approval, but standard input or standard error is not a terminal; it did not run
-        hint: run interactively: this call needs approval in every mode
+        error: `sudo systemctl restart sshd` needs approval, but there is no terminal to ask on; it did not run
+        hint: run it on a terminal, because this call needs approval in every mode
         reason: recursive delete
         guarded: rolls back by itself after 120 s unless a fresh login works
     "#]],

@@ -23,7 +23,7 @@ impl ExecRun {
         let is_short = !command.contains('\n') && command.chars().count() <= QUOTED_CHARS_MAX;
         let named = if is_short { format!("`{command}`") } else { "the command below".to_owned() };
         self.printer.error(&format!(
-            "{named} needs approval, but standard input or standard error is not a terminal; it did not run; {hint}"
+            "{named} needs approval, but there is no terminal to ask on; it did not run; {hint}"
         ));
         if !is_short {
             command.lines().for_each(|line| self.printer.say(&format!("  {line}")));

@@ -62,12 +62,6 @@ pub(crate) fn is_running(call: &CallId, transcript: &Transcript) -> bool {
     transcript.still_running().as_ref() == Some(call)
 }
 
-/// Says that a grant of the session allowed a call which ran without a question. `None` for other calls.
-pub(crate) fn granted(plan: &Proposal) -> Option<String> {
-    let by_policy = matches!(plan.state, ProposalState::Allowed { by: Decider::Policy, .. });
-    decision_summary(plan, "").filter(|_| by_policy)
-}
-
 /// Maximum length of the running command in the words for a wait, in characters.
 const WAIT_COMMAND_CHARS_MAX: usize = 40;
 
@@ -121,14 +115,25 @@ const QUEUED_CHARS_MAX: usize = 60;
 /// are none.
 pub(crate) fn queued_messages(transcript: &Transcript) -> Option<String> {
     let mut prompts = transcript.queued_prompts();
-    let line = safe(prompts.next()?.lines().next().unwrap_or_default());
-    let short: String = line.chars().take(QUEUED_CHARS_MAX).collect();
-    let dots = if short.len() < line.len() { "…" } else { "" };
+    let first = beginning(prompts.next()?);
     let more = match prompts.len() {
         0 => String::new(),
         count => format!(" (and {count} more)"),
     };
-    Some(format!("queued: {short}{dots}{more}"))
+    Some(format!("queued: {first}{more}"))
+}
+
+/// Says that a message waits for the connection to the server: `not delivered yet: count the files`.
+pub(crate) fn undelivered(prompt: &str) -> String {
+    format!("not delivered yet: {}", beginning(prompt))
+}
+
+/// Returns the beginning of the first line of a message, at most `QUEUED_CHARS_MAX` characters of it.
+fn beginning(prompt: &str) -> String {
+    let line = safe(prompt.lines().next().unwrap_or_default());
+    let short: String = line.chars().take(QUEUED_CHARS_MAX).collect();
+    let dots = if short.len() < line.len() { "…" } else { "" };
+    format!("{short}{dots}")
 }
 
 /// Returns true if the start of the call, which the log has even if the call cannot run, is shown with its command.
@@ -221,6 +226,13 @@ mod tests {
         assert_eq!(whole("chat"), None);
         assert_eq!(whole(Decision::BY_SYSOP).as_deref(), Some("stopped"), "nobody has rejected it");
         assert_eq!(summary(vec![began(Origin::User), ended]).as_deref(), Some("stopped"));
+    }
+
+    #[test]
+    fn a_message_that_waits_for_the_connection_is_cut() {
+        assert_eq!(undelivered("count\nthe files"), "not delivered yet: count");
+        let cut = format!("not delivered yet: {}…", "x".repeat(QUEUED_CHARS_MAX));
+        assert_eq!(undelivered(&"x".repeat(10_000)), cut);
     }
 
     #[test]

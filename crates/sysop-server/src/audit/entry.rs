@@ -16,7 +16,8 @@ pub enum Kind {
     /// An audit file was started.
     Opened,
     /// An incomplete line left by a crash was removed.
-    Mended,
+    #[serde(alias = "mended")]
+    Repaired,
     /// A user answered an approval request.
     Decided,
     /// A decision was refused: one of the session's commands may have created the deciding user's token.
@@ -163,4 +164,18 @@ impl AuditLine {
 
 pub(super) fn hex(hash: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*hash).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AuditLine, ChainLink, HASH_END, HASH_KEY, Kind, hex};
+
+    #[test]
+    fn a_line_of_an_earlier_version_about_a_repair_is_read() {
+        let body = r#"{"n":1,"at":"2026-11-29T22:35:45Z","kind":"mended"}"#;
+        let hash = ChainLink::START.hash_of(body);
+        let line = format!("{}{HASH_KEY}{}{HASH_END}", body.trim_end_matches('}'), hex(&hash));
+        let read = AuditLine::parse(&line).expect("an audit line");
+        assert_eq!((read.entry.kind, read.body.as_str(), read.hash), (Kind::Repaired, body, hash));
+    }
 }

@@ -146,7 +146,7 @@ impl AuditFile {
         if whole < len {
             open.file.set_len(whole)?;
             let what = Some(format!("{} bytes of an incomplete line", len - whole));
-            lines.push_str(&open.end.add(&AuditEntry { what, ..AuditEntry::new(Kind::Mended, now()) }));
+            lines.push_str(&open.end.add(&AuditEntry { what, ..AuditEntry::new(Kind::Repaired, now()) }));
         }
         Ok(open)
     }

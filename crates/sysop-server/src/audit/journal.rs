@@ -46,7 +46,7 @@ fn message(entry: &AuditEntry) -> Vec<u8> {
     let kind = serde_json::to_value(entry.kind).ok();
     let kind = kind.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
     let priority = match entry.kind {
-        Kind::Refused | Kind::Void | Kind::Mended => "4",
+        Kind::Refused | Kind::Void | Kind::Repaired => "4",
         Kind::Opened | Kind::Decided | Kind::Started | Kind::Finished | Kind::Typed | Kind::Deleted => "5",
     };
     let sentence = [

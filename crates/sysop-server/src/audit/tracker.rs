@@ -20,7 +20,7 @@ const SESSIONS_MAX: usize = 16_384;
 /// Maximum number of requests for a turn to remember for each session, the last ones.
 const REQUESTS_MAX: usize = 16;
 /// Value of `who` if nobody was asked.
-const POLICY: &str = "policy";
+pub const POLICY: &str = "policy";
 
 /// Caller on whose behalf a session acts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use secrecy::SecretString;
+use sysop_core::event::Decision;
 use sysop_core::id::Timestamp;
 use sysop_driver::port::{Clock, StoreError};
 use sysop_driver::tokens::{Scopes, TokenId, TokenKind, TokenRecord, TokenStore};
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::token::{NewToken, hash_of, mint, same};
+use crate::audit::POLICY;
 
 /// Maximum age of the cache when a token is checked.
 const FRESH: Duration = Duration::from_millis(500);
@@ -43,7 +45,9 @@ const STARTS_MAX: usize = 16;
 /// own at its end, so that only killed processes leave one behind.
 const PROCESSES_MAX: usize = 256;
 /// Name of start tokens, which survive restarts.
-const START: &str = "start";
+pub const START_TOKEN: &str = "start";
+/// Names that records of decisions use for deciders other than the holders of tokens that users create.
+pub const RESERVED_NAMES: [&str; 3] = [POLICY, Decision::BY_SYSOP, START_TOKEN];
 /// Name of tokens that belong to a single process.
 const PROCESS: &str = "attach";
 
@@ -130,7 +134,7 @@ impl Tokens {
         });
         let life = if has_own { START_BESIDE_OTHERS_MS } else { START_MS };
         self.keep_newest(STARTS_MAX - 1, |record| is_start(record) && record.name != PROCESS).await?;
-        let (token, _) = self.insert_start(START, owner, life).await?;
+        let (token, _) = self.insert_start(START_TOKEN, owner, life).await?;
         Ok((token, Duration::from_millis(life.unsigned_abs())))
     }
 

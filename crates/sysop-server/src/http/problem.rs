@@ -40,6 +40,7 @@ pub(crate) fn backend_error(shared: &ServerInner, error: &BackendError) -> Respo
     let (status, code) = match error {
         BackendError::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NoSession),
         BackendError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::BadMessage),
+        BackendError::InUse(_) => (StatusCode::CONFLICT, ErrorCode::Busy),
         BackendError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
     };
     if status.is_server_error() {

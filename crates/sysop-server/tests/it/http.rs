@@ -47,6 +47,41 @@ async fn sessions_are_created_listed_shown_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_fork_begins_with_the_settings_of_its_session_at_that_turn_and_can_be_configured() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    ann.say(json!({"type": "configure", "model": "demo/other"})).await;
+    ann.until("configured").await;
+    ann.say(json!({"type": "configure", "approve": "each"})).await;
+    ann.until("configured").await;
+    ann.turn("first").await;
+    ann.say(json!({"type": "configure", "approve": "never"})).await;
+    ann.until("configured").await;
+    ann.turn("second").await;
+    let settings = async |id: &str| {
+        let shown = get(world.address, "ann", &format!("/api/agent/sessions/{id}")).await.json();
+        ["model", "host", "root", "approve"].map(|name| shown[name].as_str().unwrap_or_default().to_owned())
+    };
+    let fork = async |before: u32| {
+        let path = format!("/api/agent/sessions/{id}/fork");
+        let made = post(world.address, "ann", &path, &json!({ "before": before })).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        made.json()["sessionId"].as_str().unwrap().to_owned()
+    };
+    let (early, late) = (fork(1).await, fork(2).await);
+    assert_eq!(settings(&early).await, ["demo/other", "local", "/srv", "each"]);
+    assert_eq!(settings(&late).await, ["demo/other", "local", "/srv", "never"]);
+    // Its settings are its own from then on.
+    let (mut left, created) = Client::join(world.address, &early, "ann", json!({})).await;
+    assert_eq!((created["model"].as_str(), created["approve"].as_str()), (Some("demo/other"), Some("each")));
+    left.say(json!({"type": "configure", "approve": "never"})).await;
+    while left.until("configured").await["approve"] != "never" {}
+    assert_eq!(settings(&early).await, ["demo/other", "local", "/srv", "never"]);
+    assert_eq!(settings(&id).await, ["demo/other", "local", "/srv", "never"]);
+}
+
+#[tokio::test]
 async fn the_session_list_shows_live_states_and_is_searchable() {
     let world = World::start().await;
     let mut ids = Vec::new();

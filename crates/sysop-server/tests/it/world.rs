@@ -16,7 +16,7 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use sysop_core::event::{ConfigChange, Logged};
-use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
+use sysop_core::id::{CallId, Seq, SessionId, Timestamp, TurnId};
 use sysop_core::image::{self, ImageHeader};
 use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
@@ -232,6 +232,16 @@ impl SessionBackend for ScriptedBackend {
 
     fn find_open(&self, id: &SessionId) -> Option<OpenedSession> {
         Some(OpenedSession { session: self.driver.get(id)?, last: self.driver.last_seq(id)? })
+    }
+
+    async fn fork(
+        &self,
+        from: &SessionId,
+        before: TurnId,
+        id: &SessionId,
+        person: &str,
+    ) -> Result<(), BackendError> {
+        self.driver.fork(from, before, id, Some(person)).await.map_err(failed)
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError> {

@@ -6,8 +6,8 @@ use super::report::{Report, counted, name, number, size};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
-/// Counts the archive's entries, those with paths outside of the target directory, and those that exist in it. The
-/// arguments are the archive and the target directory.
+/// Counts the archive's entries, those with paths outside of the target directory, and those that exist in it. `$a` is
+/// the archive and `$d` the target directory; `$creates` is not empty if the program creates that directory.
 const TEST: &str = r#"
 case $a in -*) a=./$a;; esac
 [ -f "$a" ] || { r failed 'the archive does not exist'; exit; }
@@ -16,7 +16,11 @@ l=$(list | head -c 4000000) || { r failed 'the archive cannot be read'; exit; }
 r from "$a"; r into "$d"
 r entries "$(printf '%s\n' "$l" | grep -vc '/$')"
 r outside "$(printf '%s\n' "$l" | grep -cE '^/|(^|/)\.\.(/|$)')"
-cd -- "$d" || { r new 1; exit; }
+if ! cd -- "$d"; then
+if [ "$creates" ] && bare "$d" && ! is "$bare"; then parent "$bare" && r creates "$d"
+else folder "$d" && r failed 'the directory cannot be entered'; fi
+exit
+fi
 r existing "$(printf '%s\n' "$l" | grep -v '/$' | { n=0; while IFS= read -r f; do { [ -e "./$f" ] || [ -L "./$f" ]; } && n=$((n+1)); done; echo $n; })"
 "#;
 
@@ -27,7 +31,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
             return Err("only a part of the archive is extracted".to_owned());
         }
         let folder = found.value(&["d"]).cloned().unwrap_or_else(|| Word::of("."));
-        let list = "list() { unzip -Z1 \"$a\"; }\n";
+        let list = "creates=1\nlist() { unzip -Z1 \"$a\"; }\n";
         return extract(list, found.operands.into_iter().next(), folder);
     }
     // `tar xzf A` has its option letters without a dash.
@@ -46,7 +50,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let archive = found.value(&["f", "-file"]).cloned();
     let folder = found.value(&["C", "-directory"]).cloned().unwrap_or_else(|| Word::of("."));
     let kind = ["z", "j", "J"].iter().find(|letter| found.has(&[letter])).map_or("", |letter| letter);
-    extract(&format!("list() {{ tar -t{kind}f \"$a\"; }}\n"), archive, folder)
+    extract(&format!("creates=\nlist() {{ tar -t{kind}f \"$a\"; }}\n"), archive, folder)
 }
 
 fn extract(list: &str, archive: Option<Word>, folder: Word) -> Result<Planned, Reason> {
@@ -61,6 +65,9 @@ fn extract(list: &str, archive: Option<Word>, folder: Word) -> Result<Planned, R
 }
 
 pub(super) fn report(records: &Records) -> Result<Report, Reason> {
+    if let Some(failure) = records.folder_failure() {
+        return Ok(failure.into());
+    }
     let entries = records.number("entries").ok_or("the archive cannot be read")?;
     let outside = records.number("outside").unwrap_or(0);
     let mut text = format!("extracts {}", counted(entries, "file"));
@@ -69,10 +76,11 @@ pub(super) fn report(records: &Records) -> Result<Report, Reason> {
         text.push_str(&format!(" from {} into {folder}", name(archive)));
     }
     let mut notes = vec![text];
-    match records.number("existing") {
-        Some(existing) => notes.push(format!("overwrites {}", number(existing))),
-        None if records.has("new") => return Ok("fails: the directory does not exist".to_owned().into()),
-        None => {}
+    if let Some(existing) = records.number("existing") {
+        notes.push(format!("overwrites {}", number(existing)));
+    }
+    if let Some(folder) = records.first("creates") {
+        notes.push(format!("creates the directory {}", name(folder)));
     }
     if outside > 0 {
         notes.push(format!("{} outside of the directory", counted(outside, "name")));
@@ -117,8 +125,9 @@ pub(super) fn rsync(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let body = r#"
 command -v rsync >/dev/null || { r failed 'rsync is not installed'; exit; }
 unset RSYNC_RSH RSYNC_PROXY RSYNC_CONNECT_PROG
+for p do :; done; r into "$p"; bare "$p"; parent "$bare" || exit
 o=$(LC_ALL=C rsync --dry-run --no-motd --out-format=%i%l "$@" 2>/dev/null | tr -d '\000' | awk '/^\*deleting/{d++;next}/^[<>ch]f\+/{n++;b+=substr($0,12);next}/^[<>]f/{c++;b+=substr($0,12)}END{printf "%d %d %d %.0f",n,c,d,b}')
-r counts "$o"; for p do :; done; r into "$p"
+r counts "$o"
 "#;
     let mut section = Section::new(body, View::Rsync).with_words(words);
     section.seconds = super::probe::SECONDS_SLOW;
@@ -126,6 +135,9 @@ r counts "$o"; for p do :; done; r into "$p"
 }
 
 pub(super) fn rsync_report(records: &Records) -> Result<Report, Reason> {
+    if let Some(failure) = records.folder_failure() {
+        return Ok(failure.into());
+    }
     let counts: Vec<u64> =
         records.first("counts").unwrap_or("").split(' ').filter_map(|text| text.parse().ok()).collect();
     let [new, changed, deleted, bytes] = counts.as_slice() else {

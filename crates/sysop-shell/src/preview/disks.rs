@@ -34,7 +34,7 @@ for h in /sys/class/block/"${x##*/}"/holders/* /sys/class/block/"${x##*/}"/"${x#
 case $h in */holders/*) r say "used by ${h##*/}";; *) r say "has partition ${h##*/}$(awk -v d="/dev/${h##*/}" '$1==d{print " MOUNTED on " $2}' /proc/mounts)";; esac; done
 awk -v d="$d" '$1==d{exit 1}' /proc/swaps || r say 'in use as swap'
 elif [ -e "$d" ]; then r say "$v the file $d, $(stat -Lc %s "$d") bytes"
-else r say "creates $d"; fi
+elif parent "$d"; then r say "creates $d"; else r say "fails: $why"; fi
 "#;
 
 /// Describes the logical volumes `$@`, or those of a volume group, and where they are mounted.

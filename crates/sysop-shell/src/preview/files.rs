@@ -176,7 +176,7 @@ case $t in -*) t=./$t;; esac
 if [ -d "$t" ] && { [ "$k" != n ] || [ ! -L "$t" ]; }; then b=${s%/}; t=${t%/}/${b##*/}; fi
 r link "$t"; r to "$s"
 if [ -L "$t" ]; then r old "$(readlink "$t")"; elif [ -d "$t" ]; then r blocked folder; elif [ -e "$t" ]; then r file "$t"; fi
-[ -d "${t%/*}" ] || [ "${t%/*}" = "$t" ] || r failed 'the directory does not exist'
+parent "$t"
 "#;
 
 pub(super) fn link(command: &EffectiveCommand) -> Result<Planned, Reason> {
@@ -198,6 +198,9 @@ pub(super) fn link_report(records: &Records) -> Result<Report, Reason> {
     let (Some(at), Some(to)) = (records.first("link"), records.first("to")) else {
         return Err("the link cannot be read".to_owned());
     };
+    if let Some(failure) = records.folder_failure() {
+        return Ok(failure.into());
+    }
     let (at, to) = (name(at), name(to));
     let is_forced = records.first("force") == Some("f");
     let old = records.first("old").map(name);
@@ -214,7 +217,14 @@ pub(super) fn link_report(records: &Records) -> Result<Report, Reason> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Truncate {
     bytes: u64,
+    /// True if missing files are created.
+    creates: bool,
 }
+
+/// Names the arguments that are in no directory.
+const UNPLACED: &str = r#"[ $# -gt 2000 ] || for p do case $p in -*) p=./$p;; esac
+is "$p" || parent "$p" >/dev/null || r unplaced "$p"; done
+"#;
 
 const SIZES: &str = r#"
 for p do if [ -f "$p" ]; then r size "$(stat -Lc %s "$p")"; else r special "$p"; fi; done
@@ -224,7 +234,9 @@ pub(super) fn truncate(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let found = split(&command.arguments, "c", "s", &["size=", "no-create"])?;
     let size = found.value(&["s", "-size"]).and_then(Word::literal).ok_or("the size is unknown")?;
     let bytes = parse_size(&size).ok_or("relative sizes are not supported in previews")?;
-    let section = Section::new(format!("{FILES}{SIZES}"), View::Truncate(Truncate { bytes }));
+    let creates = !found.has(&["c", "-no-create"]);
+    let view = View::Truncate(Truncate { bytes, creates });
+    let section = Section::new(format!("{UNPLACED}{FILES}{SIZES}"), view);
     Planned::probe(section.with_words(found.operands))
 }
 
@@ -259,9 +271,16 @@ impl Truncate {
         if let Some(last) = notes.last_mut() {
             last.push_str(&objects(records.all("at"), records.number("operands").unwrap_or(0)));
         }
-        let missing = records.all("missing").count() as u64;
-        if missing > 0 {
-            notes.push(format!("creates {}: {}", counted(missing, "file"), names(records.all("missing"))));
+        let (unplaced, placed): (Vec<_>, Vec<_>) = records
+            .all("missing")
+            .filter(|_| self.creates)
+            .partition(|path| records.all("unplaced").any(|unplaced| unplaced == *path));
+        if !placed.is_empty() {
+            let count = counted(placed.len() as u64, "file");
+            notes.push(format!("creates {count}: {}", names(placed.into_iter())));
+        }
+        if !unplaced.is_empty() {
+            notes.push(format!("fails for {}: the directory does not exist", names(unplaced.into_iter())));
         }
         if let Some(path) = records.first("special") {
             notes.push(format!("{} is not a regular file", name(path)));

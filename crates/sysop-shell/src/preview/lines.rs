@@ -264,6 +264,9 @@ fn order_words(at: usize, previous: Option<usize>, follows_change: bool) -> &'st
 }
 
 fn read_section(view: &View, records: &Records) -> Result<Report, Reason> {
+    if records.has("nosudo") && records.has("unseen") {
+        return Err("the directory cannot be seen without sudo".to_owned());
+    }
     if let Some(why) = records.first("failed") {
         return Err(report::name(why));
     }

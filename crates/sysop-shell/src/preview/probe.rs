@@ -6,6 +6,7 @@
 
 use super::View;
 use super::effective::RunsAs;
+use super::report::name;
 use super::scan::{Word, quoted};
 
 /// Extent of a probe's own side effects.
@@ -62,12 +63,26 @@ pub(super) const SECONDS: u64 = 2;
 pub(super) const SECONDS_SLOW: u64 = 10;
 
 /// Functions for all bodies. `r KEY VALUE` prints a record, `is` tests if a path exists, `tree` counts the entries that
-/// `find` finds, and `mounts` prints the mount points below a directory.
+/// `find` finds, and `mounts` prints the mount points below a directory. `folder` and `parent` test if a path, or the
+/// directory above it, is a directory; if not, they print a record and set `why`, and another record if a directory above
+/// may not be entered, so that nobody can tell. `parent` sets `up` to that directory, and `bare` sets `bare` to a path
+/// without slashes at its end.
 const PRELUDE: &str = r#"r() { printf '%s\0%s\0' "$1" "$2"; }
 unset GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_PROXY_COMMAND GIT_ASKPASS SSH_ASKPASS GREP_OPTIONS
 export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 PAGER=cat SYSTEMD_PAGER= SYSTEMD_COLORS=0 LESSSECURE=1
 gnu=; find / -maxdepth 0 -printf '' && gnu=1
 is() { [ -e "$1" ] || [ -L "$1" ]; }
+folder() {
+[ -d "$1" ] && return
+if is "$1"; then why="$1 is not a directory"; r notfolder "$1"; return 1; fi
+why="the directory $1 does not exist"; r nofolder "$1"
+seen=$1
+while ! is "$seen"; do case $seen in /|.) break;; */*) seen=${seen%/*}; seen=${seen:-/};; *) seen=.;; esac; done
+[ -d "$seen" ] && [ ! -x "$seen" ] && r unseen "$1"
+return 1
+}
+parent() { case $1 in */*) up=${1%/*}; up=${up:-/};; *) up=.;; esac; folder "$up"; }
+bare() { bare=$1; while case $bare in /) false;; */) true;; *) false;; esac; do bare=${bare%/}; done; }
 tree() {
 if [ "$gnu" ]; then
 { find "$@" -printf '%y %s\n' || echo E; } | awk '$1=="E"{e=1;next}{n[$1]++;if($1=="f")b+=$2}END{o=0;for(k in n)if(k!="f"&&k!="d"&&k!="l")o+=n[k];printf "%d %d %d %d %.0f %d",n["f"],n["d"],n["l"],o,b,e}'
@@ -177,6 +192,15 @@ impl Records {
 
     pub(super) fn has(&self, key: &str) -> bool {
         self.first(key).is_some()
+    }
+
+    /// Returns the reason why a command fails that creates something in a directory, as the function `folder` of the
+    /// probe found it. Returns `None` if the directory exists.
+    pub(super) fn folder_failure(&self) -> Option<String> {
+        let missing =
+            self.first("nofolder").map(|path| format!("the directory {} does not exist", name(path)));
+        let other = || self.first("notfolder").map(|path| format!("{} is not a directory", name(path)));
+        missing.or_else(other).map(|why| format!("fails: {why}"))
     }
 
     pub(super) fn number(&self, key: &str) -> Option<u64> {

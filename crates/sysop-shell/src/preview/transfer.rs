@@ -18,7 +18,8 @@ pub(super) struct Transfer {
 
 /// Compares each source with the path that it would get. The arguments are the target, a letter for its kind, a letter
 /// for the action, then the sources. The first letter is `t` if the target must be a directory that receives the
-/// sources, and `T` if it must not be. The second letter is `m` for a move.
+/// sources, and `T` if it must not be. The second letter is `m` for a move, and `p` for a copy that keeps the
+/// directories in the names of the sources.
 const TRANSFER: &str = r#"
 t=$1 k=$2 m=$3; shift 3
 case $t in -*) t=./$t;; esac
@@ -45,11 +46,11 @@ fi
 n=0; for s do case $s in -*) s=./$s;; esac; if is "$s"; then n=$((n+1)); else r missing "$s"; fi; done
 r sources $n
 into=; [ -d "$t" ] && [ "$k" != T ] && into=1
-if [ ! "$into" ] && { [ $# -gt 1 ] || [ "$k" = t ] || case $t in */) true;; *) false;; esac; } && { [ $# -gt 1 ] || [ ! -d "$1" ] || [ "$k" = t ]; }; then r nofolder "$t"; exit; fi
-if [ "$into" ]; then r into "$t"; p=$t; else r to "$t"; case $t in */*) p=${t%/*}; p=${p:-/};; *) p=.;; esac; [ -d "$p" ] || { r noparent "$p"; exit; }; fi
+if [ ! "$into" ] && { [ $# -gt 1 ] || [ "$k" = t ] || case $t in */) true;; *) false;; esac; } && { [ $# -gt 1 ] || [ ! -d "$1" ] || [ "$k" = t ]; }; then folder "$t" && r notfolder "$t"; exit; fi
+if [ "$into" ]; then r into "$t"; p=$t; else r to "$t"; bare "$t"; parent "$bare" || exit; p=$up; fi
 v=$(stat -Lc %d "$p")
 for s do case $s in -*) s=./$s;; esac; is "$s" || continue
-b=${s%/}; b=${b##*/}
+b=${s%/}; [ "$m" = p ] || b=${b##*/}
 if [ "$into" ]; then each "$s" "${t%/}/$b"; else each "$s" "$t"; fi
 [ "$(stat -c %d "$s")" = "$v" ] || r across "$s"
 if [ "$m" != m ] || [ "$(stat -c %d "$s")" != "$v" ]; then r count "$(tree "$s")"; fi
@@ -82,7 +83,9 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     if !target.is_single() {
         return Err("the target is not known before the command runs".to_owned());
     }
-    let kind = match (found.has(&["T", "-no-target-directory"]), found.has(&["t", "-target-directory"])) {
+    let keeps_folders = found.has(&["-parents"]);
+    let is_folder = keeps_folders || found.has(&["t", "-target-directory"]);
+    let kind = match (found.has(&["T", "-no-target-directory"]), is_folder) {
         (true, _) => "T",
         (_, true) => "t",
         (false, false) => "-",
@@ -90,7 +93,12 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let moves = command.program == "mv";
     let is_recursive = moves || found.has(&["a", "r", "R", "-recursive", "-archive"]);
     let view = Transfer { moves, is_recursive, keeps_existing, verb: if moves { "moves" } else { "copies" } };
-    let scalars = vec![target, Word::of(kind), Word::of(if moves { "m" } else { "c" })];
+    let action = match (moves, keeps_folders) {
+        (true, _) => "m",
+        (false, true) => "p",
+        (false, false) => "c",
+    };
+    let scalars = vec![target, Word::of(kind), Word::of(action)];
     Planned::probe(
         Section::new(TRANSFER, View::Transfer(view)).with_scalars(scalars).with_words(sources.to_vec()),
     )
@@ -100,11 +108,8 @@ impl Transfer {
     pub(super) fn report(&self, records: &Records) -> Result<Report, Reason> {
         let sources = records.number("sources").ok_or("the files cannot be read")?;
         let mut notes = Vec::new();
-        if let Some(folder) = records.first("nofolder") {
-            return Ok(format!("fails: {} is not a directory", name(folder)).into());
-        }
-        if let Some(folder) = records.first("noparent") {
-            return Ok(format!("fails: {} does not exist", name(folder)).into());
+        if let Some(failure) = records.folder_failure() {
+            return Ok(failure.into());
         }
         let skipped = if self.is_recursive { 0 } else { records.all("folder").count() as u64 };
         let total =

@@ -14,6 +14,8 @@ pub(super) struct Write {
     appends: bool,
     /// The written text, if it is known.
     content: Option<String>,
+    /// True if the writer creates missing directories, which a shell and `tee` do not.
+    creates_folders: bool,
 }
 
 const WRITE: &str = r#"
@@ -26,15 +28,26 @@ n=$(stat -Lc %s "$p"); r size "$n"; r lines "$(wc -l <"$p")"
 [ -r "$p" ] || { r unreadable 1; exit; }
 if [ "$2" = c ] && [ "$n" -le 262144 ] && tr -d '\000' <"$p" | cmp -s - "$p"; then printf 'text\0'; cat <"$p" | tr -d '\000'; printf '\0'; fi
 else
-r new 1; d=.; case $p in */*) d=${p%/*}; d=${d:-/};; esac; [ -d "$d" ] || r noparent "$d"
+r new 1; parent "$p"
 fi
 "#;
 
-/// Returns the section for a file that is written.
+/// Returns the section for a file that a command writes.
 pub(super) fn section(path: Word, appends: bool, content: Option<String>) -> Section {
-    let content = content.filter(|text| text.len() <= CONTENT_BYTES_MAX);
-    let compares = if content.is_some() && !appends { "c" } else { "-" };
-    Section::new(WRITE, View::Write(Write { appends, content })).with_scalars(vec![path, Word::of(compares)])
+    section_of(path, Write { appends, content, creates_folders: false })
+}
+
+/// Returns the section for a file that a file tool writes.
+pub(super) fn tool_section(path: &str, content: &str) -> Section {
+    let content = Some(content.to_owned());
+    section_of(Word::of(path), Write { appends: false, content, creates_folders: true })
+}
+
+fn section_of(path: Word, write: Write) -> Section {
+    let content = write.content.filter(|text| text.len() <= CONTENT_BYTES_MAX);
+    let compares = if content.is_some() && !write.appends { "c" } else { "-" };
+    let view = View::Write(Write { content, ..write });
+    Section::new(WRITE, view).with_scalars(vec![path, Word::of(compares)])
 }
 
 /// `tee` whose input does not come from a pipe.
@@ -100,8 +113,9 @@ impl Write {
         if records.has("folder") {
             return Ok(format!("fails: {path} is a directory").into());
         }
-        if records.has("noparent") {
-            return Ok(format!("creates {path}, and its parent directory if missing").into());
+        let folder = records.first("nofolder").filter(|_| self.creates_folders).map(name);
+        if let (None, Some(failure)) = (&folder, records.folder_failure()) {
+            return Ok(failure.into());
         }
         if records.has("special") {
             return Ok(format!("writes to {path}, which is not a regular file").into());
@@ -113,7 +127,8 @@ impl Write {
             let lines = lines
                 .filter(|lines| *lines > 0)
                 .map_or(size_text(), |lines| format!(" with {}", counted(lines, "line")));
-            return Ok(format!("creates {path}{lines}").into());
+            let folder = folder.map_or(String::new(), |folder| format!(", and the directory {folder}"));
+            return Ok(format!("creates {path}{lines}{folder}").into());
         }
         let old = records.number("size").ok_or("the file cannot be read")?;
         if self.appends {

@@ -375,3 +375,37 @@ fn a_script_written_in_this_session_is_analyzed() {
         assert!(class_of(command) >= RiskClass::Opaque, "{command}");
     }
 }
+
+#[test]
+fn a_reason_says_what_happens_to_the_path() {
+    for (command, part, why) in [
+        ("rm -rf build", "build", "deletes a file or directory"),
+        ("sudo rm a", "a", "deletes a file or directory"),
+        ("rmdir a", "a", "deletes a directory"),
+        ("chmod -R 600 a", "a", "changes the permissions of a file or directory"),
+        ("chown ada a", "a", "changes the owner of a file or directory"),
+        ("mv a b", "a", "moves or overwrites a file or directory"),
+        ("ln -s a b", "b", "creates a link"),
+        ("cp a b", "b", "writes to a file"),
+        ("rm $x", "$x", "deletes a path that is computed at run time"),
+        ("chmod 600 $x", "$x", "changes a path that is computed at run time"),
+        ("rm -rf /", "/", "deletes everything"),
+        ("rm -rf /*", "/*", "deletes everything"),
+        ("chmod -R 777 /", "/", "changes everything"),
+        ("rm -rf /etc", "/etc", "deletes a directory with the ssh server's settings"),
+        ("rm -rf /etc/ssh", "/etc/ssh", "deletes the ssh server's settings"),
+        ("rm /etc/passwd", "/etc/passwd", "deletes the account files"),
+        ("rm -rf ~", "~", "deletes a directory with ssh keys and settings"),
+        ("mv /etc old", "/etc", "moves a directory with the ssh server's settings"),
+        ("chmod 600 /etc/ssh/sshd_config", "/etc/ssh/sshd_config", "changes the ssh server's settings"),
+        ("rm /dev/sda", "/dev/sda", "deletes a device"),
+        ("cp a /dev/sda", "/dev/sda", "writes to a block device"),
+    ] {
+        let findings = analyze(command, &bash()).risk.findings;
+        let of_path = findings.iter().filter(|finding| command[finding.start..finding.end] == *part);
+        let reasons: Vec<&str> = of_path.map(|finding| finding.why.as_str()).collect();
+        assert!(reasons.contains(&why), "{command}: {reasons:?}");
+        let writes = findings.iter().filter(|finding| finding.why.starts_with("writes to")).count();
+        assert_eq!(writes > 0, why.starts_with("writes to"), "{command}: {findings:?}");
+    }
+}

@@ -5,11 +5,12 @@ use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::{Color, Modifier, Style};
 
 use sysop_core::outcome::{HostOutcome, Outcome, Status, WAITS_FOR_ANSWER};
+use sysop_core::style::TextStyle;
 use sysop_core::text::split_styles;
 
 use super::{DARK, NASTY, any_text, buffer, intruder};
 use crate::ansi::{LINE_CHARS_MAX, lines, styled_lines};
-use crate::output::{lines_told_by_hosts, newest_rows, shown_text};
+use crate::output::{lines_told_by_hosts, newest_rows, shown_beside_hosts, shown_text, without_missed_hosts};
 use crate::theme::{Theme, ThemeName};
 
 fn check(text: &str, expected: Expect) {
@@ -172,6 +173,33 @@ fn a_host_cannot_have_its_output_left_out() {
     assert_eq!(told(&format!("{section}\nrm -rf /srv\n")), [0; 0], "more than the reason");
     assert_eq!(told("== a: not run ==\nb: up"), [0; 0], "another text");
     assert_eq!(told(&format!("{section}\n== b: exit code 0 ==\na: no route\nup")), [0, 1]);
+}
+
+#[test]
+fn an_output_beside_the_summaries_of_hosts_keeps_its_styles() {
+    let host = |name: &str, unreachable: Option<&str>| HostOutcome {
+        host: name.into(),
+        status: Status::Failed,
+        exit_code: None,
+        duration_ms: 1,
+        group: 0,
+        unreachable: unreachable.map(str::to_owned),
+    };
+    let section = "== a (1 host of 2): not run ==\na: no route";
+    let printed = format!("{section}\n== b (1 host of 2): exit code 0 ==\n\u{1b}[31mup");
+    let (text, styles) = split_styles(&printed);
+    let outcome = Outcome {
+        hosts: vec![host("a", Some("a: no route")), host("b", None)],
+        styles,
+        ..Outcome::failed(text)
+    };
+    let (shown, styles) = shown_beside_hosts(&outcome);
+    assert_eq!(shown, "== b (1 host of 2): exit code 0 ==\nup");
+    assert_eq!(without_missed_hosts(&outcome.output, &outcome.hosts), shown);
+    let red = styles.runs(&shown).last().expect("a run");
+    assert_eq!((red.0, red.1 == TextStyle::of("31")), ("up", true));
+    let missed = Outcome { hosts: vec![host("a", Some("a: no route"))], ..Outcome::failed(section) };
+    assert_eq!(shown_beside_hosts(&missed).0, "");
 }
 
 #[test]

@@ -6,12 +6,14 @@ use sysop_core::question::QuestionId;
 use sysop_core::style::StyleRuns;
 use sysop_driver::frontend::{OfferedRule, SessionSelector};
 use sysop_driver::prompter::PromptReply;
-use sysop_term::theme::ThemeName;
+use sysop_term::theme::ThemeChoice;
 
 /// A request to the run loop.
 #[derive(Debug)]
 pub enum Action {
     Send(Input),
+    /// Take back prompts that wait for the connection to the server.
+    TakeBack(Vec<String>),
     /// Write this rule to its file, and allow the call for which the rule was offered.
     AllowAlways(OfferedRule),
     AnswerQuestion(QuestionId, PromptReply),
@@ -46,7 +48,7 @@ pub enum Action {
     CheckModel(ModelRef),
     FindPaths(String),
     AppendPromptHistory(String),
-    SaveTheme(ThemeName),
+    SaveTheme(ThemeChoice),
     ShowTerminal,
     /// Suspend this process, like Ctrl+Z in a shell.
     Suspend,

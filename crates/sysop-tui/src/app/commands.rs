@@ -17,6 +17,7 @@ use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
 use super::keys::page;
 use super::overlay::{ListKind, Overlay};
+use super::server_link::OFFLINE;
 use super::{Action, App, ExitReason, PendingAck, State};
 
 /// Title of the answer to `/status`.
@@ -38,17 +39,29 @@ impl App {
     }
 
     fn prompt(&mut self, text: String, now: Duration) -> Vec<Action> {
+        let queues = self.is_offline() || self.is_working();
+        if queues && self.queued.len() + self.undelivered().len() >= QUEUED_PROMPTS_MAX {
+            self.composer_mut().set(&text);
+            return self.remark(format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"), now);
+        }
+        if self.is_offline() {
+            return self.prompt_offline(text);
+        }
         let what = if self.is_working() {
-            if self.queued.len() >= QUEUED_PROMPTS_MAX {
-                self.composer_mut().set(&text);
-                return self.remark(format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"), now);
-            }
             self.own_queued.push(text.clone());
             PendingAck::Event
         } else {
             PendingAck::Turn
         };
         self.send_expecting(Input::prompt(text), what, now)
+    }
+
+    /// Runs a line that is not in the box, unless it cannot run now.
+    pub(super) fn picked_line(&mut self, text: &str, now: Duration) -> Vec<Action> {
+        match self.line_refusal(&parse(text, self.skills())) {
+            Some(why) => self.remark(why, now),
+            None => self.line(text, now),
+        }
     }
 
     pub(super) fn line(&mut self, text: &str, now: Duration) -> Vec<Action> {
@@ -116,7 +129,7 @@ impl App {
                 vec![Action::Send(Input::Pause)]
             }
             InputLine::Stop if self.is_idle() => self.remark("nothing is running", now),
-            InputLine::Stop => self.stop(),
+            InputLine::Stop => self.stop(now),
             InputLine::Retry => self.retry(now),
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
@@ -134,8 +147,11 @@ impl App {
         self.send_expecting(Input::Compact { focus }, PendingAck::Event, now)
     }
 
-    /// Says why the line cannot run now, if it runs a call of the user's own.
+    /// Says why the line cannot run now, if it runs a call of the user's own or the connection to the server is lost.
     pub(super) fn line_refusal(&self, line: &InputLine) -> Option<String> {
+        if let Some(why) = self.offline_refusal(line) {
+            return Some(why);
+        }
         if !line.runs_call() {
             return None;
         }
@@ -249,7 +265,7 @@ impl App {
             return Vec::new();
         };
         let actions = self.configure(ConfigChange::Approve(mode), now);
-        let steps = self.transcript.steps_sentence();
+        let steps = self.transcript.steps_sentence().filter(|_| !actions.is_empty());
         if let Some(steps) = steps.filter(|_| mode != ApprovalMode::Never) {
             self.show_flash(steps, now);
         }
@@ -264,7 +280,11 @@ impl App {
     fn status_lines(&self, model_status: Option<&str>) -> Vec<(String, String)> {
         let branch = self.branch.name.as_deref();
         let lines = status_lines(self.session(), &self.transcript, self.meter.report(), branch, model_status);
-        lines.into_iter().map(|(label, value)| (label.to_owned(), value)).collect()
+        let shown = |(label, value): (&str, String)| match label {
+            "state" if self.is_offline() => (label.to_owned(), OFFLINE.to_owned()),
+            _ => (label.to_owned(), value),
+        };
+        lines.into_iter().map(shown).collect()
     }
 
     /// Adds how the model gets its tools to the status, if the status is still open.
@@ -334,7 +354,7 @@ impl App {
         }
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         let input = Input::Direct { tool: tool.to_owned(), arguments, origin, by: None };
-        self.send_expecting(input, PendingAck::Turn, now)
+        self.send_expecting(input, PendingAck::Call, now)
     }
 
     pub(super) fn configure(&mut self, change: ConfigChange, now: Duration) -> Vec<Action> {
@@ -348,7 +368,9 @@ impl App {
         match typed_model(name, current) {
             Ok(model) => {
                 let mut actions = self.configure(ConfigChange::Model(model.clone()), now);
-                actions.push(Action::CheckModel(model));
+                if !actions.is_empty() {
+                    actions.push(Action::CheckModel(model));
+                }
                 actions
             }
             Err(why) => self.remark(why, now),
@@ -362,10 +384,15 @@ impl App {
             }
             return self.remark(format!("unknown routine {name}; see /routines"), now);
         };
-        match (routine.render)(values) {
+        match (routine.render)(self.session_host(), values) {
             Ok(command) => self.run_routine(&command, now),
             Err(error) => self.remark(error, now),
         }
+    }
+
+    /// Returns the host of the session, or an empty string if it is not known yet.
+    pub(super) fn session_host(&self) -> &str {
+        self.transcript.session_info().map_or("", |facts| &facts.host)
     }
 
     pub(super) fn run_routine(&mut self, command: &str, now: Duration) -> Vec<Action> {

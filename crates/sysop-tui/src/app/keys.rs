@@ -277,6 +277,7 @@ impl App {
             return Vec::new();
         }
         if let Some(question_prompt) = &self.question_prompt
+            && !self.is_offline()
             && !std::mem::replace(&mut self.question_interrupted, true)
         {
             let id = question_prompt.id();
@@ -289,17 +290,18 @@ impl App {
             return actions;
         }
         let runs = !matches!(self.transcript.phase(), SessionPhase::Idle) || self.pending_ack.is_some();
-        if runs {
+        if runs && !self.is_offline() {
             if std::mem::replace(&mut self.interrupted, true) {
                 return self.leave(ExitReason::Interrupted);
             }
-            return self.stop();
+            return self.stop(now);
         }
         if self.leave_asked.is_some_and(|until| until > now) {
             return self.leave(ExitReason::Quit);
         }
         self.leave_asked = Some(now + LEAVE);
-        let text = "Press Ctrl+C again or Ctrl+D to quit".to_owned();
+        let quits = || "Press Ctrl+C again or Ctrl+D to quit".to_owned();
+        let text = self.running_work("Ctrl+C").unwrap_or_else(quits);
         self.flash = Some(super::Flash { text, since: now, until: now + LEAVE });
         Vec::new()
     }
@@ -333,6 +335,9 @@ impl App {
     }
 
     fn pause_or_resume(&mut self, now: Duration) -> Vec<Action> {
+        if self.refuses_offline(now) {
+            return Vec::new();
+        }
         match self.transcript.phase() {
             SessionPhase::Paused { .. } => {
                 self.show_flash("Resumed", now);
@@ -369,6 +374,10 @@ impl App {
     }
 
     fn key_in_question(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
+        // Before the key: an answer takes the text out of the prompt.
+        if self.refuses_offline(now) {
+            return Vec::new();
+        }
         let Some(question_prompt) = &mut self.question_prompt else { return Vec::new() };
         let id = question_prompt.id();
         let answer = match question_prompt.key(key, now) {
@@ -464,7 +473,7 @@ impl App {
             ReviewEvent::OpenEditor => {
                 vec![Action::OpenEditor(EditTarget::Proposal, review.command())]
             }
-            ReviewEvent::Cancelled => self.stop(),
+            ReviewEvent::Cancelled => self.stop(now),
             ReviewEvent::Decided(decision) => {
                 let call = review.call().clone();
                 match decision {
@@ -557,7 +566,7 @@ impl App {
                 }
                 return self.submit(now);
             }
-            KeyCode::Esc => return self.escape(),
+            KeyCode::Esc => return self.escape(now),
             KeyCode::Char('d') if empty && key.modifiers == KeyModifiers::CONTROL => {
                 return self.end_of_input(now);
             }
@@ -604,44 +613,17 @@ impl App {
     }
 
     /// Handles Esc, which cancels the turn, or scrolls to the end of the history if no turn is running.
-    fn escape(&mut self) -> Vec<Action> {
+    fn escape(&mut self, now: Duration) -> Vec<Action> {
         match (self.state(), self.transcript.phase()) {
+            _ if !self.undelivered().is_empty() => vec![Action::TakeBack(self.undelivered().to_vec())],
             (_, SessionPhase::Stopping) => Vec::new(),
-            (_, SessionPhase::Paused { .. }) => self.stop(),
-            (state, _) if state.is_busy() => self.stop(),
+            (_, SessionPhase::Paused { .. }) => self.stop(now),
+            (state, _) if state.is_busy() => self.stop(now),
             _ => {
                 self.history.scroll(Scroll::End);
                 Vec::new()
             }
         }
-    }
-
-    /// Takes the newest queued prompt of this front end back if the composer is empty. Otherwise goes to the previous
-    /// prompt that is not queued: a queued one would be sent a second time.
-    fn history_previous(&mut self, now: Duration) -> Vec<Action> {
-        if let Some(newest) = self.own_queued.last().filter(|_| self.composer().is_empty()).cloned() {
-            self.withdrawing.push(newest.clone());
-            let withdraw = Input::WithdrawPrompt { text: newest, by: None };
-            return self.send_expecting(withdraw, PendingAck::Event, now);
-        }
-        let text = self.composer().text();
-        while let Some(message) = self.prompt_history.older(&text).map(str::to_owned) {
-            if !self.own_queued.contains(&message) {
-                self.composer_mut().set(&message);
-                break;
-            }
-        }
-        Vec::new()
-    }
-
-    fn history_next(&mut self) -> Vec<Action> {
-        while let Some(message) = self.prompt_history.newer().map(str::to_owned) {
-            if !self.own_queued.contains(&message) {
-                self.composer_mut().set(&message);
-                break;
-            }
-        }
-        Vec::new()
     }
 
     /// Handles keys for the completion list. Returns `None` if the key is meant for the composer.
@@ -735,7 +717,8 @@ impl App {
     /// Requests the effect of an edited command.
     fn preview_edited(&mut self) -> Vec<Action> {
         self.assess_review();
-        let Some(review) = &mut self.review else { return Vec::new() };
+        let is_offline = self.is_offline();
+        let Some(review) = self.review.as_mut().filter(|_| !is_offline) else { return Vec::new() };
         let call = review.call().clone();
         let request = review.take_preview_request().map(|command| Input::PreviewCommand { call, command });
         request.map(Action::Send).into_iter().collect()

@@ -12,7 +12,7 @@ use sysop_core::transcript::{ItemBody, ItemId, UserPrompt};
 use sysop_driver::frontend::{SessionSelector, ToolServer};
 use sysop_term::command::{COMMANDS, InputLine, JobsCommand, NO_TOOL_SERVERS, parse};
 use sysop_term::session_text::grant_line;
-use sysop_term::theme::ThemeName;
+use sysop_term::theme::ThemeChoice;
 
 use super::{Action, App};
 use crate::picker::{FormVariable, Picker, PickerEvent, PickerItem, VariableForm, VariableFormEvent};
@@ -55,7 +55,7 @@ pub enum PickerTarget {
     /// Model to use from the next step on.
     Model(ModelRef),
     Host(String),
-    Theme(ThemeName),
+    Theme(ThemeChoice),
     /// Earlier prompt to put into the composer.
     Message(String),
     /// No action, because the entry is read-only.
@@ -147,8 +147,8 @@ impl App {
                     }
                     // Preview the selected theme.
                     PickerEvent::Pending => {
-                        if let Some(PickerTarget::Theme(theme)) = of(picker.selected(), targets) {
-                            self.theme = theme;
+                        if let Some(PickerTarget::Theme(choice)) = of(picker.selected(), targets) {
+                            self.show_theme(choice);
                         }
                         return self.search_sessions();
                     }
@@ -168,12 +168,12 @@ impl App {
 
     /// Runs the routine once all variables have values.
     fn submit_form(&mut self, now: Duration) -> Vec<Action> {
-        let refusal = self.call_refusal();
+        let (refusal, host) = (self.call_refusal(), self.session_host().to_owned());
         let Some(Overlay::Form { form, routine }) = &mut self.overlay else { return Vec::new() };
         let (Some(values), Some(routine)) = (form.values(), self.catalog.routines.get(*routine)) else {
             return Vec::new();
         };
-        match (routine.render)(&values).and_then(|command| refusal.map_or(Ok(command), Err)) {
+        match (routine.render)(&host, &values).and_then(|command| refusal.map_or(Ok(command), Err)) {
             Ok(command) => {
                 self.overlay = None;
                 self.run_routine(&command, now)
@@ -302,15 +302,19 @@ impl App {
 
     /// Opens the list of running background jobs.
     pub(super) fn pick_job(&mut self, now: Duration) {
+        let time = self.wall_clock(now);
         let jobs = self.transcript.jobs().iter();
         let choices: Vec<_> = jobs
             .map(|(id, job)| {
-                let row = entry(&format!("{id} {}", job.command), &job.host).with_preview(&job.command);
+                let run_time = time.and_then(|time| self.transcript.job_run_time(id, time));
+                let detail =
+                    run_time.map_or_else(|| job.host.clone(), |time| format!("{} · {time}", job.host));
+                let row = entry(&format!("{id} {}", job.command), &detail).with_preview(&job.command);
                 (PickerTarget::Job(id), row)
             })
             .collect();
         if choices.is_empty() {
-            return self.show_flash("no background job is running; /jobs read ID shows one that ended", now);
+            return self.show_flash("no background job is running; /jobs read ID shows a finished one", now);
         }
         self.pick("Background jobs · Enter reads, Ctrl+X stops", choices);
     }
@@ -340,18 +344,30 @@ impl App {
 
     pub(super) fn pick_theme(&mut self) {
         self.theme_before = Some(self.theme);
-        let choices = ThemeName::ALL.iter().map(|theme| {
-            let detail = if *theme == self.theme { "now" } else { "" };
-            (PickerTarget::Theme(*theme), entry(theme.as_str(), detail))
+        let choices = ThemeChoice::ALL.iter().map(|choice| {
+            let detail = match choice {
+                ThemeChoice::Auto => "follows the terminal",
+                ThemeChoice::Named(theme) if *theme == self.theme => "now",
+                ThemeChoice::Named(_) => "",
+            };
+            (PickerTarget::Theme(*choice), entry(choice.as_str(), detail))
         });
         let choices = choices.collect();
         self.pick("Colors", choices);
     }
 
-    pub(super) fn take_theme(&mut self, theme: ThemeName) -> Vec<Action> {
-        self.theme = theme;
+    pub(super) fn take_theme(&mut self, choice: ThemeChoice) -> Vec<Action> {
+        self.show_theme(choice);
         self.theme_before = None;
-        vec![Action::SaveTheme(theme)]
+        vec![Action::SaveTheme(choice)]
+    }
+
+    /// Shows a theme. The terminal has yet to say which one fits it: until then, the theme stays.
+    fn show_theme(&mut self, choice: ThemeChoice) {
+        match choice {
+            ThemeChoice::Named(theme) => self.theme = theme,
+            ThemeChoice::Auto => self.theme = self.theme_before.unwrap_or(self.theme),
+        }
     }
 
     pub(super) fn pick_message(&mut self, now: Duration) {
@@ -416,7 +432,7 @@ impl App {
                 self.composer_mut().to_end();
                 self.complete()
             }
-            PickerTarget::Command { name, .. } => self.line(name, now),
+            PickerTarget::Command { name, .. } => self.picked_line(name, now),
             PickerTarget::Fork(before, text) => self.fork_before(before, &text),
         }
     }

@@ -27,12 +27,19 @@ impl App {
         review.set_offered_rule(offered.ok_or_else(why));
     }
 
+    /// Decides on a proposal. While the connection to the server is lost, the proposal stays open instead.
     pub(super) fn decide(&mut self, call: CallId, decision: Decision, now: Duration) -> Vec<Action> {
+        if self.refuses_offline(now) {
+            return Vec::new();
+        }
         self.close_review(&call, &decision, now);
         vec![Action::Send(Input::Decision { call, decision, by: BY.to_owned(), person: None })]
     }
 
     pub(super) fn decide_always(&mut self, offered: OfferedRule, now: Duration) -> Vec<Action> {
+        if self.refuses_offline(now) {
+            return Vec::new();
+        }
         self.close_review(&offered.call, &Decision::Allow { command: None }, now);
         vec![Action::AllowAlways(offered)]
     }

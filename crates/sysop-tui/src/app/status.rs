@@ -11,7 +11,8 @@ use sysop_core::transcript::{PauseDelay, SessionInfo, SessionPhase, call_summary
 use sysop_core::ui_text;
 use sysop_term::session_text::context_percent;
 
-use super::{App, BackgroundStatus, Review, ReviewMode, State};
+use super::server_link::OFFLINE;
+use super::{App, BackgroundStatus, PendingAck, Review, ReviewMode, State};
 use crate::BY;
 
 pub(super) const SPIN: Duration = Duration::from_millis(100);
@@ -124,6 +125,9 @@ impl App {
     /// Returns the segments of the session's status, from left to right.
     pub fn status(&self, now: Duration) -> Vec<StatusSegment> {
         let Some(facts) = self.transcript().session_info() else {
+            if self.is_offline() {
+                return vec![segment(OFFLINE, Tone::Warn, 0)];
+            }
             let text = if self.session.is_some() { "reading the session…" } else { "opening…" };
             return vec![segment(text, Tone::Dim, 0)];
         };
@@ -147,6 +151,9 @@ impl App {
             if !chosen.contains(&part) {
                 parts.splice(0..0, self.part(part, facts, now));
             }
+        }
+        if self.is_offline() {
+            parts.insert(0, segment(OFFLINE, Tone::Warn, 0));
         }
         if let Some(canary) = facts.canary.filter(|_| ui_text::is_fleet(&facts.host)) {
             parts.push(segment(format!("canary {canary}"), Tone::Dim, 3));
@@ -282,6 +289,10 @@ impl App {
             let text = format!("{} is waiting for input", question_prompt.question().from);
             return Some(still("?", neutralize_line(&text).into_owned(), Tone::Warn));
         }
+        if self.is_offline() {
+            // Nobody knows here if the turn goes on.
+            return self.review().map(|_| self.review_activity());
+        }
         let moving = |text: String| {
             let at = usize::try_from(now.as_millis() / SPIN.as_millis()).unwrap_or(0) % SPINNER.len();
             let text = neutralize_line(&text).into_owned();
@@ -309,6 +320,7 @@ impl App {
             }
             (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice(now) {
                 Some(notice) => format!("{notice} · {waited}"),
+                None if self.is_starting_call() => "starting".to_owned(),
                 None if self.progress_text().is_some() => {
                     format!("{model}: {} · {waited}", self.progress_text().unwrap_or_default())
                 }
@@ -331,6 +343,14 @@ impl App {
     pub fn pause_delay(&self) -> Option<PauseDelay> {
         let work = || self.transcript().work_before_pause().unwrap_or(PauseDelay::Step);
         self.transcript().pause_delay().or_else(|| self.pausing.then(work))
+    }
+
+    /// Returns true before the first step of a turn without a model: a call of the user's own.
+    fn is_starting_call(&self) -> bool {
+        if let SessionPhase::Thinking { step } = self.transcript().phase() {
+            return step.step == 0 && self.transcript().is_turn_without_model();
+        }
+        matches!(self.pending_ack, Some((PendingAck::Call, _)))
     }
 
     fn review_activity(&self) -> ActivityIndicator {
@@ -383,9 +403,9 @@ fn still(sign: &'static str, text: String, tone: Tone) -> ActivityIndicator {
 
 fn paused(reason: PauseReason) -> &'static str {
     match reason {
-        PauseReason::Asked => "Paused. Ctrl+P to resume, Esc to cancel",
+        // The history names the reason of an interruption.
+        PauseReason::Asked | PauseReason::Interrupted => "Paused. Ctrl+P to resume, Esc to cancel",
         PauseReason::Loop => "Paused by the loop guard. Ctrl+P to resume, Esc to cancel",
-        PauseReason::Interrupted => "Interrupted. Ctrl+P to resume, Esc to cancel",
         PauseReason::Budget => "Paused: budget spent. Ctrl+P to resume, Esc to cancel",
     }
 }

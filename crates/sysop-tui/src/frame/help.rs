@@ -63,7 +63,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("F1", "Open the command palette"),
             ("Ctrl+L", "Redraw"),
             ("Ctrl+Z", "Suspend (`fg` to return)"),
-            ("Ctrl+D", "Quit (twice if that stops running work)"),
+            ("Ctrl+D (empty input)", "Quit (twice if that stops running work)"),
         ],
     ),
 ];

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sysop_core::event::Input;
@@ -11,7 +12,7 @@ use sysop_core::message::ModelRef;
 use sysop_core::ui_text;
 use sysop_driver::frontend::{SessionService, prompt_with_images};
 use sysop_driver::port::SessionSummary;
-use sysop_term::theme::ThemeName;
+use sysop_term::theme::{ThemeChoice, ThemeName};
 
 use super::{FetchResult, RunLoop, next_update};
 use crate::RunningTurnPolicy;
@@ -71,6 +72,32 @@ impl RunLoop {
             }
             Occasion::TurnEnded => {}
         }
+    }
+
+    /// Shows the state of the connection to the session's server. Each change comes with an update.
+    pub(super) fn follow_connection(&mut self) {
+        let Some(session) = &self.session else { return };
+        self.dirty |= self.app.set_connection(session.connection(), self.began.elapsed());
+    }
+
+    /// Takes back prompts that wait for the connection to the server. One that is being sent stays.
+    pub(super) fn take_back(&mut self, mut prompts: Vec<String>) {
+        let Some(session) = &self.session else { return };
+        prompts.retain(|prompt| session.take_back(prompt));
+        self.app.taken_back(prompts);
+    }
+
+    /// Saves the choice of the theme. For a theme that fits the terminal, asks the terminal for its background.
+    pub(super) fn keep_theme(&mut self, choice: ThemeChoice) {
+        if choice == ThemeChoice::Auto {
+            self.screen.ask_background();
+            self.asked_background = Some(self.now());
+        }
+        let (keep, result_sender) = (Arc::clone(&self.keep_theme), self.result_sender.clone());
+        tokio::task::spawn_blocking(move || {
+            // Fails if the user has already exited.
+            let _ = result_sender.send(FetchResult::ThemeSaved(keep(choice)));
+        });
     }
 
     /// Chooses the theme that matches the terminal's background.

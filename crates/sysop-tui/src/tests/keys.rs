@@ -418,6 +418,9 @@ fn model_theme_and_message_pickers_work() {
     assert_eq!(kept(&world), ["light"]);
     world.says("/theme").types("term").press(KeyCode::Enter);
     assert_eq!(kept(&world), ["light", "terminal"]);
+    world.says("/theme").types("auto").press(KeyCode::Enter);
+    assert_eq!(kept(&world), ["light", "terminal", "auto"]);
+    assert_eq!(world.app.theme(), sysop_term::theme::ThemeName::Terminal, "until the terminal has answered");
     world.says("first").replies(says("1")).says("second").replies(says("2")).says("/fork").types("first");
     world.press(KeyCode::Enter);
     let forked = world.actions.iter().any(|act| {

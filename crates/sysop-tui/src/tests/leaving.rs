@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use sysop_core::event::{Event, Input};
+use sysop_core::event::Event;
 use sysop_core::id::{CallId, JobId};
+use sysop_core::message::Reply;
 use sysop_core::outcome::{Outcome, Status};
 
 use super::keys::{decisions, in_review};
@@ -53,7 +54,7 @@ fn ctrl_d_while_a_model_answers_stops_the_turn_at_once() {
 }
 
 #[test]
-fn ctrl_d_stops_background_jobs_at_the_second_press() {
+fn keys_that_quit_name_the_background_jobs_before_they_end() {
     let mut world = World::new();
     world.says("go").replies(says("done"));
     let job = |id: u32| Event::JobStarted {
@@ -64,12 +65,16 @@ fn ctrl_d_stops_background_jobs_at_the_second_press() {
     };
     world.happened(vec![job(1)]);
     world.key(control('d'));
-    assert!(world.screen(100, 24).contains("a background job is running; press Ctrl+D again to stop it"));
+    assert!(world.screen(100, 24).contains("1 background job is running; press Ctrl+D again to stop it"));
     world.happened(vec![job(2)]);
-    let actions = world.app.key(control('d'), world.now);
-    let stopped = actions.iter().filter(|action| matches!(action, Action::Send(Input::StopJob { .. })));
-    assert_eq!(stopped.count(), 2);
-    assert!(matches!(actions.last(), Some(Action::Quit(_))) && world.app.is_stopping());
+    world.passes(FLASH_MAX).key(control('c'));
+    let told = "2 background jobs are running; press Ctrl+C again to stop them and quit";
+    assert!(world.screen(100, 24).contains(told), "{}", world.screen(100, 24));
+    assert!(!has_left(&world));
+    // The process stops the jobs when it ends, and lists them.
+    let actions = world.app.key(control('c'), world.now);
+    assert!(matches!(actions.as_slice(), [Action::Quit(_)]), "{actions:?}");
+    assert!(!world.app.is_stopping());
 }
 
 #[test]
@@ -97,4 +102,28 @@ fn ctrl_p_pauses_and_resumes_at_a_pending_approval() {
     }
     world.press(KeyCode::Enter);
     assert_eq!(decisions(&world).len(), 1);
+}
+
+#[test]
+fn leaving_names_the_call_under_review_that_it_stops() {
+    let mut world = World::new();
+    world.says("go").replies(Reply { text: "I create it.".to_owned(), ..bash("c1", "touch x") });
+    world.key(control('d'));
+    assert!(has_left(&world) && is_canceled(&world));
+    assert_eq!((world.app.stopped_call(), world.app.last_answer()), (Some("touch x"), None));
+    let mut world = World::with(AppOptions { leaving: RunningTurnPolicy::Continue, ..AppOptions::default() });
+    world.says("go").replies(bash("c1", "touch x")).key(control('d'));
+    assert_eq!(world.app.stopped_call(), None, "it still waits on the server");
+}
+
+#[test]
+fn only_the_answer_that_ended_the_last_turn_is_the_last_answer() {
+    let mut world = World::new();
+    world.says("go").replies(says("done"));
+    assert_eq!(world.app.last_answer(), Some("done"));
+    world.says("more");
+    assert_eq!(world.app.last_answer(), None, "a turn runs");
+    world.streams("half of").key(control('d'));
+    assert!(has_left(&world));
+    assert_eq!(world.app.last_answer(), None, "the answer is incomplete");
 }

@@ -6,6 +6,7 @@ use crossterm::event::KeyCode;
 use sysop_core::event::{Delta, Event};
 use sysop_core::message::{Arguments, FailureKind, Reply};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::transcript::ItemId;
 use sysop_core::ui_text::retrying;
 
 use super::world::{World, bash};
@@ -28,6 +29,40 @@ fn a_call_that_could_not_run_has_its_reason_and_no_rejection() {
     let screen = world.screen(80, 24);
     assert!(screen.contains("✗ not run: "), "{screen}");
     assert!(!screen.contains("rejected") && !screen.contains("✗ failed"), "{screen}");
+}
+
+#[test]
+fn a_call_with_invalid_arguments_has_one_row_for_the_reason_until_it_is_unfolded() {
+    let told = |world: &mut World| {
+        let screen = world.screen(60, 24);
+        let from = screen.lines().position(|line| line.starts_with("→ ")).expect("the call");
+        let rows = screen.lines().skip(from).take_while(|line| !line.trim().is_empty());
+        rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>()
+    };
+    let mut world = World::on("web1");
+    let mut reply = bash("c1", "make");
+    reply.calls[0].arguments = Arguments::Invalid("{\"command\": \"make".to_owned());
+    world.says("go").replies(reply);
+    let not_parsed = ["→ bash(...)", "✗ not run: the arguments of `bash` are not a JSON object"];
+    assert_eq!(told(&mut world), not_parsed);
+    let mut world = World::on("web1");
+    let mut reply = bash("c1", "make");
+    let long: serde_json::Map<_, _> = [("command".to_owned(), vec!["make"; 40].into())].into_iter().collect();
+    reply.calls[0].arguments = Arguments::Object(long);
+    world.says("go").replies(reply);
+    let rows = told(&mut world);
+    let reason: Vec<_> = rows.iter().filter(|row| row.starts_with('✗')).collect();
+    assert!(reason[0].starts_with("✗ not run: invalid arguments of `bash`: command: ["), "{rows:?}");
+    assert!(reason[0].ends_with('…') && rows.last() == Some(reason[0]), "{rows:?}");
+    world.press(KeyCode::Tab);
+    while !matches!(world.app.history.focused(), Some(ItemId::ToolOutput(_))) {
+        world.press(KeyCode::Up);
+    }
+    world.press(KeyCode::Enter);
+    let rows = told(&mut world);
+    let reason = rows.iter().skip_while(|row| !row.contains("not run: "));
+    let reason = reason.map(|row| row.trim_start_matches('▌').trim()).collect::<Vec<_>>().join(" ");
+    assert!(reason.ends_with("is not of type \"string\"") && !reason.contains('…'), "{reason}");
 }
 
 #[test]

@@ -206,3 +206,12 @@ fn a_look_at_a_job_is_named_in_words() {
     let screen = world.screen(100, 24);
     assert!(screen.contains("→ job 1: output so far"), "{screen}");
 }
+
+#[test]
+fn no_model_is_awaited_for_a_call_of_the_users_own() {
+    let mut world = World::new();
+    world.types("!touch x");
+    let _ = world.app.key(key(KeyCode::Enter), world.now);
+    let screen = world.screen(80, 24);
+    assert!(screen.contains("starting") && !screen.contains("waiting for"), "{screen}");
+}

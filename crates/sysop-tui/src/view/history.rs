@@ -10,6 +10,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use sysop_core::event::StopReason;
 use sysop_core::transcript::{Item, ItemBody, ItemId, Retention, SessionInfo, Transcript};
+use sysop_core::ui_text;
 use sysop_term::cells::{Span, TextRow};
 use sysop_term::theme::{StyleRole, Theme};
 
@@ -111,7 +112,9 @@ impl LayoutCacheKey {
         {
             ToolLocation { host: &self.lent_place.0, root: &self.lent_place.1 }
         } else {
-            ToolLocation { host: &self.host, root: &self.root }
+            // A server's machine goes without saying if no other one is in use.
+            let is_only_host = ui_text::is_server_machine(&self.host) && self.client_tools.is_empty();
+            ToolLocation { host: if is_only_host { "" } else { &self.host }, root: &self.root }
         }
     }
 }

@@ -163,7 +163,8 @@ fn prompt(prompt: &UserPrompt, options: LayoutOptions<'_>) -> ItemLayout {
     let mut rows = fold(rows, limit, limit - limit / 4, style);
     if let Some(sender) = prompt.sender() {
         let dim = options.theme.style(StyleRole::Dim);
-        rows.splice(0..0, wrap(&[Span::new(&neutralize_line(sender), dim)], columns));
+        let from = format!("from {} (server token):", neutralize_line(sender));
+        rows.splice(0..0, wrap(&[Span::new(&from, dim)], columns));
     }
     for row in &mut rows {
         row.ground = style;

@@ -60,11 +60,17 @@ pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, op
     out
 }
 
-/// Returns the rows of a call that never started: the reason.
+/// Returns the rows of a call that never started: the reason. What is wrong with the arguments of a model takes one row
+/// unless `open` is true, because only the model can mend it.
 fn not_run_rows(outcome: &Outcome, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
     let style = theme.style(status_role(outcome.status));
     let room = columns.saturating_sub(2).max(1);
     let text = ui_text::not_run_text(outcome);
+    if outcome.has_invalid_arguments() && !open {
+        let sign = format!("{} ", ui_text::status_sign(outcome.status));
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        return vec![truncate(&[Span::new(&format!("{sign}{line}"), style)], columns, style)];
+    }
     let rows: Vec<TextRow> = text.lines().flat_map(|line| wrap(&[Span::new(line, style)], room)).collect();
     let limit = if open { usize::MAX } else { ROWS_MAX };
     let sign = Span::new(&format!("{} ", ui_text::status_sign(outcome.status)), style);

@@ -1,5 +1,6 @@
 //! A tool call in the history, folded to a few rows.
 
+use sysop_core::message::Arguments;
 use sysop_core::transcript::{Proposal, ProposalState, proposal_summary};
 use sysop_core::ui_text;
 use sysop_core::undo::hosts_of_call;
@@ -50,7 +51,9 @@ pub(super) fn history_rows(
     if let Some(proposed) = &plan.edited_from {
         note(&format!("proposed as: {proposed}"), StyleRole::Dim);
     }
-    if !ui_text::is_local_host(place.host) && !place.host.is_empty() {
+    // A call whose arguments do not parse is nowhere.
+    let has_arguments = matches!(plan.call.arguments, Arguments::Object(_)) || open;
+    if has_arguments && !ui_text::is_local_host(place.host) && !place.host.is_empty() {
         let host = hosts_of_call(&plan.call, place.host);
         note(&format!("on {}", ui_text::place(&host)), StyleRole::Dim);
     }

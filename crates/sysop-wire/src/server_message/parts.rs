@@ -161,7 +161,7 @@ pub enum ErrorCode {
     NoSession,
     /// The call, approval or question does not exist or was already answered.
     Stale,
-    /// Not possible while a turn runs.
+    /// Not possible while a turn runs, or while another process uses the session.
     Busy,
     /// The client read too slowly. It may reconnect and resume.
     TooSlow,

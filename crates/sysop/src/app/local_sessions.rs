@@ -600,11 +600,13 @@ fn invalid_request(error: &anyhow::Error) -> BackendError {
 fn failed(error: DriverError) -> BackendError {
     match error {
         DriverError::Store(StoreError::NotFound(id)) => BackendError::NotFound(id),
+        DriverError::Store(StoreError::InUse { .. }) | DriverError::OwnedByOtherNode(..) => {
+            BackendError::InUse(error.to_string())
+        }
         DriverError::Store(_)
         | DriverError::Closed(_)
         | DriverError::QueueFull(_)
         | DriverError::NoTurn(..)
-        | DriverError::OwnedByOtherNode(..)
         | DriverError::BadLog(..) => BackendError::Failed(error.to_string()),
     }
 }
@@ -648,7 +650,23 @@ impl Host for UnreachableHost {
 mod tests {
     use std::path::Path;
 
-    use super::hide_folder;
+    use sysop_core::id::SessionId;
+    use sysop_driver::DriverError;
+    use sysop_driver::port::StoreError;
+    use sysop_server::BackendError;
+
+    use super::{failed, hide_folder};
+
+    #[test]
+    fn a_session_that_another_process_uses_is_told_apart_from_a_failure() {
+        let id = SessionId::new("s1");
+        let in_use = DriverError::from(StoreError::InUse { id: id.clone(), process: Some(7) });
+        for error in [in_use, DriverError::OwnedByOtherNode(id.clone(), "b".to_owned())] {
+            assert!(matches!(failed(error.clone()), BackendError::InUse(_)), "{error:?}");
+        }
+        let broken = DriverError::BadLog(id, "damaged".to_owned());
+        assert!(matches!(failed(broken), BackendError::Failed(_)));
+    }
 
     #[test]
     fn a_file_is_named_relative_to_its_root() {

@@ -22,10 +22,13 @@ use sysop_driver::system_clock;
 use sysop_provider::ToolCalling;
 
 use super::{Services, ToolLocation};
+use crate::commands::approve_flag;
+use crate::config::RoutineError;
 use crate::local_model::LocalModels;
+use crate::runbook;
 use crate::select_model::{self, OllamaServer};
 use crate::sessions::{self, DisplayOptions, ExportFormat, SESSIONS_MAX, resolve_id};
-use crate::settings::HostChoice;
+use crate::settings::{HostChoice, Settings};
 use crate::tool_calling_file::ToolCallingFile;
 
 /// Number of characters of a commit hash to show if no branch is checked out.
@@ -233,7 +236,8 @@ impl SessionService for Services {
     }
 
     fn routines(&self) -> Vec<Routine> {
-        self.settings.routines.iter().map(|(name, routine)| routine_view(name, routine)).collect()
+        let routines = self.settings.routines.iter();
+        routines.map(|(name, routine)| routine_view(name, routine, &self.settings)).collect()
     }
 }
 
@@ -250,18 +254,29 @@ impl Services {
     }
 }
 
-fn routine_view(name: &str, routine: &crate::config::Routine) -> Routine {
+/// Returns a routine for front ends, which run no steps.
+fn routine_view(name: &str, routine: &crate::config::Routine, settings: &Arc<Settings>) -> Routine {
     let variables = routine
         .vars
         .iter()
         .map(|(name, variable)| NamedItem { name: name.clone(), description: variable.description.clone() });
-    let rendered = routine.clone();
-    Routine {
-        name: name.to_owned(),
-        description: routine.description.clone(),
-        variables: variables.collect(),
-        render: Arc::new(move |values| rendered.render(values).map_err(|error| error.to_string())),
-    }
+    let description = match (routine.steps.is_empty(), routine.description.as_str()) {
+        (true, description) => description.to_owned(),
+        (false, "") => "steps; only with `sysop run`".to_owned(),
+        (false, description) => format!("{description} (steps; only with `sysop run`)"),
+    };
+    let (rendered, owned_name, settings) = (routine.clone(), name.to_owned(), Arc::clone(settings));
+    let render = move |host: &str, values: &[(String, String)]| {
+        rendered.render(values).map_err(|error| {
+            if error != RoutineError::HasSteps {
+                return error.to_string();
+            }
+            let flags = format!("{}{}", runbook::host_flag(&settings, host), approve_flag(&settings));
+            let command = runbook::invocation(&flags, &owned_name, values);
+            format!("this routine has steps; run it in a shell: {command}")
+        })
+    };
+    Routine { name: name.to_owned(), description, variables: variables.collect(), render: Arc::new(render) }
 }
 
 /// Returns the current branch of the repository that contains `folder`, or the start of the commit hash if no
@@ -351,7 +366,7 @@ mod tests {
     use super::*;
     use crate::config::tests::World;
     use crate::global_flags::GlobalFlags;
-    use crate::settings::{ColorMode, Settings};
+    use crate::settings::ColorMode;
 
     const WEB: &str = "[hosts.web1]\nhost = '127.0.0.1'\napprove = 'auto'\n\
                        [hosts.careful]\nhost = '127.0.0.2'\napprove = 'each'\n";
@@ -393,6 +408,24 @@ mod tests {
         let configured = SessionService::open(&services, SessionSelector::New).await.unwrap();
         assert_eq!(place(&configured), ("web1", "~", ApprovalMode::Auto));
         assert_eq!(configured.spec.model.name, "configured");
+    }
+
+    #[tokio::test]
+    async fn a_routine_with_steps_names_the_command_that_runs_it_on_the_host_of_the_session() {
+        let steps = "[routines.good]\ndescription = 'Renew'\nvars = { site = {} }\n\
+                     [[routines.good.steps]]\nname = 'a'\ncmd = 'echo {{site}}'\n";
+        let routines = services(&World::new().own(&format!("{WEB}{steps}"))).routines();
+        assert_eq!(routines[0].description, "Renew (steps; only with `sysop run`)");
+        for (host, flag) in [
+            ("local", " --host local"),
+            ("web1", " --host web1"),
+            ("web1, careful", " --host web1,careful"),
+            ("", ""),
+        ] {
+            let why = (routines[0].render)(host, &[("site".to_owned(), "a b".to_owned())]).unwrap_err();
+            let command = format!("sysop run{flag} good site='a b'");
+            assert_eq!(why, format!("this routine has steps; run it in a shell: {command}"));
+        }
     }
 
     #[tokio::test]

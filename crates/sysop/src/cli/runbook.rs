@@ -9,9 +9,9 @@ use super::{DatabaseArgument, assignment, word};
 /// `sysop run`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArguments {
-    /// Name of the routine
+    /// Name of the routine; without it, the routines are listed
     #[arg(value_name = "ROUTINE")]
-    pub(crate) routine: String,
+    pub(crate) routine: Option<String>,
     /// Values for the routine's variables
     #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) values: Vec<(String, String)>,

@@ -227,6 +227,22 @@ fn an_unknown_command_of_a_command_is_named_with_a_similar_one() {
         "{text}"
     );
     assert!(text.contains("Usage: sysop audit [OPTIONS] <COMMAND>"), "{text}");
+    for (line, similar) in [(&["help", "runbok"][..], "runbook"), (&["sessions", "help", "lst"], "list")] {
+        let text = complaint(line);
+        assert!(text.contains(&format!("\n\n  tip: a similar command exists: `{similar}`\n")), "{text}");
+    }
+    for line in [&["sessions", "help", "xyzzy"][..], &["help", "sessions", "xyzzy"]] {
+        let text = complaint(line);
+        assert!(!text.contains("tip:"), "{text}");
+    }
+}
+
+#[test]
+fn a_flag_is_proposed_as_a_value_only_where_words_are_expected() {
+    let text = complaint(&["audit", "show", "--json"]);
+    assert!(!text.contains("tip:") && text.contains("'--json' found\n\nUsage:"), "{text}");
+    let text = complaint(&["exec", "--qqqq", "explain"]);
+    assert!(text.contains("use '-- --qqqq'"), "{text}");
 }
 
 #[test]
@@ -252,9 +268,17 @@ fn a_token_lifetime_is_a_number_with_a_unit() {
 #[test]
 fn a_token_name_is_one_short_line() {
     assert_eq!(token_name(" laptop "), Ok("laptop".to_owned()));
-    for text in ["", "  ", "a\nb", "\u{1b}[31m", &"x".repeat(65)] {
+    for text in ["", "  ", "a\nb", "\u{1b}[31m", &"x".repeat(65), "ada, bob", "a` for `b"] {
         assert!(token_name(text).is_err(), "{text:?}");
     }
+}
+
+#[test]
+fn a_token_cannot_have_a_name_that_records_of_decisions_use() {
+    for name in ["policy", "sysop", "start", " Start "] {
+        assert!(token_name(name).unwrap_err().contains("choose another one"), "{name}");
+    }
+    assert_eq!(token_name("starter"), Ok("starter".to_owned()));
 }
 
 #[test]
@@ -289,8 +313,8 @@ fn subcommands_take_their_arguments() {
     };
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(
-        (run.routine.as_str(), run.values),
-        ("service", vec![pair("name", "nginx"), pair("x", "a=b")])
+        (run.routine.as_deref(), run.values),
+        (Some("service"), vec![pair("name", "nginx"), pair("x", "a=b")])
     );
     let Some(Command::MockLlm(mock)) = parsed(&["mock-llm"]).command else { panic!() };
     assert_eq!(mock.port, 8000);

@@ -23,11 +23,14 @@ pub(super) fn with_tips(
     let at = command_position(whole, arguments);
     let kind = error.kind();
     if kind == ErrorKind::InvalidSubcommand {
-        return unknown_command(&error, tip(at), typed_command(whole, arguments, at));
+        let topics = help_topics(whole, arguments, at);
+        let parent = typed_command(whole, arguments, at);
+        return unknown_command(&error, &topics, tip(at), parent);
     }
     if kind == ErrorKind::UnknownArgument {
-        drop_far_flag(&mut error);
-        let usage = typed_command(whole, arguments, at).render_usage();
+        let typed = typed_command(whole, arguments, at);
+        drop_far_flag(&mut error, takes_words(typed));
+        let usage = typed.render_usage();
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
     let is_value = matches!(kind, ErrorKind::ValueValidation | ErrorKind::InvalidValue);
@@ -56,11 +59,21 @@ fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// Removes the tip that a command has a flag, if the name of the flag is not similar to the one that was typed.
-fn drop_far_flag(error: &mut clap::Error) {
+/// Returns true if a command takes any number of words, so that a word may look like a flag.
+fn takes_words(command: &clap::Command) -> bool {
+    let is_list = |arg: &clap::Arg| arg.get_num_args().is_some_and(|count| count.max_values() > 1);
+    command.get_positionals().any(is_list)
+}
+
+/// Removes the tip that a command has a flag, if the name of the flag is not similar to the one that was typed, and the
+/// tip to pass the flag as a value, unless `takes_words`.
+fn drop_far_flag(error: &mut clap::Error, takes_words: bool) {
     let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested) else { return };
     let typed = text_of(error, ContextKind::InvalidArg).unwrap_or_default().trim_start_matches('-');
     let is_near = |tip: &str| {
+        if tip.contains("' as a value, use '-- ") {
+            return takes_words;
+        }
         let flag = tip.strip_suffix("' exists").and_then(|tip| tip.rsplit_once("--"));
         flag.is_none_or(|(_, flag)| nearest_word(typed, [flag]).is_some())
     };
@@ -96,8 +109,28 @@ fn typed_command<'a>(
     named
 }
 
-/// Returns the error for a word that is no command of `parent`.
-fn unknown_command(error: &clap::Error, task: Option<String>, parent: &mut clap::Command) -> clap::Error {
+/// Returns the commands that `help` describes at the place of the unknown one; empty if no `help` was typed.
+fn help_topics(whole: &mut clap::Command, arguments: &[OsString], at: Option<usize>) -> Vec<String> {
+    whole.build();
+    let (mut named, mut is_help) = (&*whole, false);
+    for word in &arguments[at.unwrap_or(arguments.len())..] {
+        match named.find_subcommand(word) {
+            _ if word == "help" => is_help = true,
+            Some(found) => named = found,
+            None => break,
+        }
+    }
+    let topics = named.get_subcommands().filter(|_| is_help);
+    topics.map(|topic| topic.get_name().to_owned()).collect()
+}
+
+/// Returns the error for a word that is no command of `parent`, nor one of `topics`.
+fn unknown_command(
+    error: &clap::Error,
+    topics: &[String],
+    task: Option<String>,
+    parent: &mut clap::Command,
+) -> clap::Error {
     let typed = text_of(error, ContextKind::InvalidSubcommand).unwrap_or_default();
     let guesses = match error.get(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(names)) => names.clone(),
@@ -105,7 +138,9 @@ fn unknown_command(error: &clap::Error, task: Option<String>, parent: &mut clap:
         _ => Vec::new(),
     };
     let is_near = |name: &&String| *name != "help" || nearest_word(typed, ["help"]).is_some();
-    let guess = guesses.iter().find(is_near).map(|name| format!("a similar command exists: `{name}`"));
+    let guess = guesses.iter().find(is_near).map(String::as_str);
+    let guess = guess.or_else(|| nearest_word(typed, topics.iter().map(String::as_str)));
+    let guess = guess.map(|name| format!("a similar command exists: `{name}`"));
     let tip = guess.or(task).map(|tip| format!("\n\n  tip: {tip}")).unwrap_or_default();
     parent.error(ErrorKind::InvalidSubcommand, format!("unrecognized command `{typed}`{tip}"))
 }
@@ -120,6 +155,8 @@ fn task_tip(arguments: &[OsString], at: usize) -> Option<String> {
     if plain < 2
         || TASK_COMMANDS.contains(command)
         || super::words::subcommands(command).iter().any(|name| name == rest[0])
+        || rest[0] == "help"
+        || (*command == "help" && COMMANDS.contains(&rest[0]))
     {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use sysop_core::auto_bounds::{ACCEPTED_BOUNDS, AutoBounds, InvalidBounds};
 use sysop_driver::tokens::Scopes;
+use sysop_server::auth::RESERVED_NAMES;
 
 use super::TokenLifetime;
 
@@ -81,8 +82,15 @@ pub(super) fn token_scopes(text: &str) -> Result<Scopes, String> {
 
 pub(super) fn token_name(text: &str) -> Result<String, String> {
     let text = text.trim();
-    if text.is_empty() || text.chars().count() > TOKEN_NAME_CHARS_MAX || text.chars().any(char::is_control) {
-        return Err(format!("expected one line of 1 to {TOKEN_NAME_CHARS_MAX} characters"));
+    // Records of decisions list several names with commas between them, and quote names in backticks.
+    let is_refused = |c: char| c.is_control() || matches!(c, ',' | '`');
+    if text.is_empty() || text.chars().count() > TOKEN_NAME_CHARS_MAX || text.contains(is_refused) {
+        return Err(format!(
+            "expected one line of 1 to {TOKEN_NAME_CHARS_MAX} characters, without commas and backticks"
+        ));
+    }
+    if RESERVED_NAMES.iter().any(|name| name.eq_ignore_ascii_case(text)) {
+        return Err("sysop uses this name in its records; choose another one".to_owned());
     }
     Ok(text.to_owned())
 }

@@ -68,6 +68,11 @@ const BORROWED: &[(&[&str], &str)] = &[
     (ANTHROPIC.key_variables, "providers.anthropic.api_key"),
 ];
 
+/// Returns true for a variable of another program.
+pub(super) fn is_borrowed(origin: &ConfigOrigin) -> bool {
+    matches!(origin, ConfigOrigin::Environment { name } if !name.starts_with("SYSOP_"))
+}
+
 /// Builds the config layer from environment variables, including those of other programs.
 pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
@@ -123,13 +128,15 @@ fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
             take(layer, name, &path, value);
         }
         None => {
-            let nearest = keys::nearest(&path);
-            let restricts = nearest.as_ref().is_some_and(keys::is_restriction) || path.names()[0] == "policy";
-            let meant = nearest.filter(|near| keys::is_key(near) || keys::is_table(near));
+            let meant = keys::meant(&path).filter(|meant| keys::is_key(meant) || keys::is_table(meant));
             let meant =
                 meant.map(|path| format!("; did you mean `{}`?", variable_of(&path))).unwrap_or_default();
             let message = format!("`{path}` is not a config key{meant}");
-            if restricts { layer.deny_all(origin(name), &message) } else { layer.warn(origin(name), message) }
+            if keys::may_restrict(&path) {
+                layer.deny_all(origin(name), &message);
+            } else {
+                layer.warn(origin(name), message);
+            }
         }
     }
 }
@@ -165,9 +172,9 @@ fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> Vari
         }
     }
     let value = value.or_else(|| {
-        super::fallback_value(path, Some(text)).inspect(|_| {
-            if keys::is_approve(path) {
-                layer.warn(origin(name), keys::approve_fallback(path));
+        super::fallback_value(path, Some(text), text.trim().parse().ok()).inspect(|value| {
+            if let Some(warning) = super::fallback_warning(path, value) {
+                layer.warn(origin(name), warning);
             }
         })
     });

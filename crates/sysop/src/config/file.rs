@@ -83,8 +83,7 @@ pub(super) fn is_foreign(text: &str) -> bool {
 /// Returns true if an unknown key or table may have been meant to restrict commands: its name is similar to that of a
 /// restriction, or it contains rules, or restrictions of hosts in a table similar to `hosts`.
 fn may_restrict(path: &KeyPath, found: &DeValue<'_>) -> bool {
-    let nearest = keys::nearest(path);
-    if nearest.as_ref().is_some_and(keys::is_restriction) || *path == KeyPath::from("rules") {
+    if keys::may_restrict(path) {
         return true;
     }
     let has_rules = |value: &DeValue<'_>| value.as_table().is_some_and(|table| table.get("rules").is_some());
@@ -93,7 +92,7 @@ fn may_restrict(path: &KeyPath, found: &DeValue<'_>) -> bool {
     {
         return true;
     }
-    let Some(hosts) = found.as_table().filter(|_| nearest == Some(KeyPath::from("hosts"))) else {
+    let Some(hosts) = found.as_table().filter(|_| keys::nearest(path) == Some(KeyPath::from("hosts"))) else {
         return false;
     };
     hosts.iter().filter_map(|(_, host)| host.get_ref().as_table()).any(|host| {
@@ -216,15 +215,14 @@ impl ConfigFileReader {
 
     /// Reports an unknown key. If it may be a misspelled restriction, skipping it would allow more commands.
     fn unknown(&mut self, path: &KeyPath, at: usize, found: &DeValue<'_>) {
-        let meant = match (keys::nearest(path), path.names()) {
-            (Some(nearest), _) => format!("; did you mean `{nearest}`?"),
+        let meant = match (keys::meant(path), path.names()) {
+            (Some(meant), _) => format!("; did you mean `{meant}`?"),
             (None, [outer, _]) if outer == "providers" => {
                 format!("; available providers: {}", PROVIDERS.join(", "))
             }
             (None, [outer, host, name]) if outer == "hosts" && ADDRESS_NAMES.contains(&name.as_str()) => {
                 format!("; did you mean `hosts.{host}.host`?")
             }
-            (None, [only]) if only == "rules" => "; did you mean `policy.rules`?".to_owned(),
             (None, _) => String::new(),
         };
         let message = format!("`{path}` is not a config key{meant}");
@@ -254,9 +252,14 @@ impl ConfigFileReader {
             }
         }
         let value = value.or_else(|| {
-            super::fallback_value(path, raw.get_ref().as_str()).inspect(|_| {
-                if keys::is_approve(path) {
-                    self.warn(raw.span().start, keys::approve_fallback(path));
+            let number = if let DeValue::Integer(number) = raw.get_ref() {
+                i64::from_str_radix(number.as_str(), number.radix()).ok()
+            } else {
+                None
+            };
+            super::fallback_value(path, raw.get_ref().as_str(), number).inspect(|value| {
+                if let Some(warning) = super::fallback_warning(path, value) {
+                    self.warn(raw.span().start, warning);
                 }
             })
         });

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use sysop_core::catalog::BASH_TIMEOUT_S_MAX;
 use sysop_mcp::settings::ServerApproval;
 
 use super::hooks::TIMEOUT_MAX_S;
@@ -110,6 +111,8 @@ pub(crate) enum TextKind {
     /// `http` or `https` URL.
     Url,
     Variable,
+    /// Name of a variable, or an empty string for none.
+    VariableOrNone,
     Word(&'static [&'static str]),
     Pattern,
     /// String or integer, stored as a string.
@@ -172,6 +175,9 @@ const TOKENS_MAX: i64 = 100_000_000;
 /// Maximum value of the keys that are measured in seconds: one day.
 const SECONDS_MAX: i64 = 86_400;
 
+/// Maximum time limit of a command, in seconds.
+const TOOL_TIMEOUT_S_MAX: i64 = BASH_TIMEOUT_S_MAX.cast_signed();
+
 pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["model", "name"], TEXT, WorkspaceRule::Ignored),
     key(&["model", "provider"], TEXT, WorkspaceRule::Ignored),
@@ -185,7 +191,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["max_output_bytes"], count(64 * 1024 * 1024), WorkspaceRule::Lower),
     key(&["max_output_lines"], count(1_000_000), WorkspaceRule::Lower),
     key(&["max_output_tokens"], count(10_000_000), WorkspaceRule::Lower),
-    key(&["tool_timeout_s"], count(SECONDS_MAX), WorkspaceRule::Lower),
+    key(&["tool_timeout_s"], count(TOOL_TIMEOUT_S_MAX), WorkspaceRule::Lower),
     key(&["on_timeout"], word(ON_TIMEOUT), WorkspaceRule::Stricter(ON_TIMEOUT)),
     key(&["dangerous_patterns"], ValueKind::List(ListKind::Patterns), WorkspaceRule::Adds),
     key(&["deny"], ValueKind::List(ListKind::Denials), WorkspaceRule::Adds),
@@ -241,7 +247,11 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["hosts", "*", "description"], TEXT, WorkspaceRule::Ignored),
     key(&["providers", "*", "base_url"], URL, WorkspaceRule::Ignored),
     key(&["providers", "*", "api_key"], SECRET, WorkspaceRule::Ignored),
-    key(&["providers", "*", "api_key_env"], ValueKind::Text(TextKind::Variable), WorkspaceRule::Ignored),
+    key(
+        &["providers", "*", "api_key_env"],
+        ValueKind::Text(TextKind::VariableOrNone),
+        WorkspaceRule::Ignored,
+    ),
     key(&["providers", "*", "api_key_file"], TEXT, WorkspaceRule::Ignored),
     key(&["providers", "*", "headers", "*"], SECRET, WorkspaceRule::Ignored),
     key(&["providers", "*", "timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
@@ -325,9 +335,17 @@ pub(crate) fn is_approve(path: &KeyPath) -> bool {
     find(path).is_some_and(|key| key.kind == word(APPROVE))
 }
 
-/// Returns the warning about a key for which [`is_approve`] is true and whose value is invalid.
-pub(crate) fn approve_fallback(path: &KeyPath) -> String {
-    format!("falling back to \"each\" because `{path}` is invalid")
+/// Returns the value that counts instead of an invalid one, for a key whose default would allow more.
+pub(crate) fn strict_value(path: &KeyPath) -> Option<&'static str> {
+    match path.names() {
+        [key] if key == "sandbox" => Some("on"),
+        _ => is_approve(path).then_some("each"),
+    }
+}
+
+/// Returns the highest valid value of a key, for a key of which a higher one counts as that.
+pub(crate) fn cap(path: &KeyPath) -> Option<i64> {
+    (*path == KeyPath::from("tool_timeout_s")).then_some(TOOL_TIMEOUT_S_MAX)
 }
 
 /// Returns true if a key is the URL of a provider's server.
@@ -349,20 +367,49 @@ pub(crate) fn is_table(path: &KeyPath) -> bool {
 /// Table of rules for commands, which has a separate parser.
 const POLICY: &str = "policy";
 
+/// Keys at the top level that restrict commands, and the table of rules.
+const RESTRICTIONS: [&str; 7] =
+    [POLICY, "approve", "deny", "dangerous_patterns", "never_asks", "sandbox", "sandbox_network"];
+
 /// Returns true if a key or a table restricts commands: everywhere, or on one host.
 pub(crate) fn is_restriction(path: &KeyPath) -> bool {
     match path.names() {
-        [key] => [POLICY, "deny", "dangerous_patterns"].contains(&key.as_str()),
-        [outer, _, key] => outer == "hosts" && ["approve", "approvals", "models"].contains(&key.as_str()),
+        [key] => RESTRICTIONS.contains(&key.as_str()),
+        [outer, _, key] => outer == "hosts" && HOST_RESTRICTIONS.contains(&key.as_str()),
         _ => false,
     }
+}
+
+/// Keys of a host that restrict commands.
+const HOST_RESTRICTIONS: [&str; 3] = ["approve", "approvals", "models"];
+
+/// Returns the place of a restriction whose name is at the top level instead, or `None` for any other name.
+fn place_of_misplaced(path: &KeyPath) -> Option<KeyPath> {
+    match path.names() {
+        [name] if name == "rules" => Some(KeyPath::from("policy.rules")),
+        [name] if name == "approvals" => Some(KeyPath::from("hosts.NAME.approvals")),
+        _ => None,
+    }
+}
+
+/// Returns the key that may have been meant by an unknown one.
+pub(crate) fn meant(path: &KeyPath) -> Option<KeyPath> {
+    nearest(path).or_else(|| place_of_misplaced(path))
+}
+
+/// Returns true if an unknown key may have been meant to restrict commands.
+pub(crate) fn may_restrict(path: &KeyPath) -> bool {
+    nearest(path).as_ref().is_some_and(is_restriction)
+        || place_of_misplaced(path).is_some()
+        || path.names().first().is_some_and(|outer| outer == POLICY)
 }
 
 /// Returns true if an invalid value of a key denies every command, because more commands would run without it.
 pub(crate) fn denies_if_invalid(path: &KeyPath) -> bool {
     find(path).is_some_and(|key| {
         matches!(key.kind, ValueKind::List(ListKind::Patterns | ListKind::Denials))
-            || key.pattern == ["hosts", "*", "approvals"]
+            || [&["hosts", "*", "approvals"][..], &["never_asks"], &["sandbox_network"]]
+                .contains(&key.pattern)
     })
 }
 

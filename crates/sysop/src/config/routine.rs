@@ -59,6 +59,8 @@ pub(crate) struct Variable {
 pub(crate) enum RoutineError {
     #[error("unknown variable {name:?}; {known}")]
     Unknown { name: String, known: String },
+    #[error("`{name}` has two values; give it one")]
+    Twice { name: String },
     #[error("missing value for `{name}`; add {name}=VALUE{wanted}")]
     Missing { name: String, wanted: String },
     #[error("invalid value {value:?} for `{name}`{wanted}")]
@@ -120,7 +122,9 @@ impl Routine {
             if !self.vars.contains_key(name) {
                 return Err(RoutineError::Unknown { name: name.clone(), known: self.known() });
             }
-            by_name.insert(name, value);
+            if by_name.insert(name, value).is_some() {
+                return Err(RoutineError::Twice { name: name.clone() });
+            }
         }
         let (mut checked, mut missing) = (BTreeMap::new(), Vec::new());
         for (name, variable) in &self.vars {

@@ -128,6 +128,12 @@ fn ui_choices_are_a_layer_below_the_users_file() {
     assert!(config.files.is_empty() && config.warnings.is_empty(), "{:?}", config.warnings);
     let config = world.own("theme = 'none'\n").load();
     assert_eq!(config.origin("theme"), "config.toml:1");
+    let world = World::new();
+    super::keep_theme(&world.folders().data, "light").unwrap();
+    for _ in 0..2 {
+        super::forget_theme(&world.folders().data).unwrap();
+        assert!(world.load().entry("theme").is_none());
+    }
     // Only colors are read from this file, and no content of it prevents a start.
     let config = World::new().file(kept, "approve = 'auto'\ntheme = 'pink'\n").load();
     assert_eq!((config.origin("approve"), config.entry("theme").is_none()), ("default".into(), true));
@@ -224,6 +230,27 @@ fn invalid_toml_is_reported_with_its_line_but_not_its_text() {
     assert!(matches!(error, ConfigError::Syntax { line: 1, .. }), "{error:?}");
     let error = World::new().workspace("[broken\n").try_load().unwrap_err();
     assert!(error.to_string().contains(".sysop.toml:1: "), "{error}");
+}
+
+#[test]
+fn a_time_limit_above_the_maximum_counts_as_the_maximum() {
+    for config in [
+        World::new().own("tool_timeout_s = 7200\n").load(),
+        World::new().environment(&[("SYSOP_TOOL_TIMEOUT_S", "7200")]).load(),
+    ] {
+        assert_eq!(config.text("tool_timeout_s"), "3600");
+        let complaints = config.complaints().join("\n");
+        assert!(complaints.contains("must be an integer from 1 to 3600"), "{complaints}");
+        assert!(
+            complaints.ends_with("falling back to 3600 because `tool_timeout_s` is invalid"),
+            "{complaints}"
+        );
+    }
+    for invalid in ["0", "true", "'7200'"] {
+        let config = World::new().own(&format!("tool_timeout_s = {invalid}\n")).load();
+        assert!(config.entry("tool_timeout_s").is_none(), "{invalid}");
+        assert_eq!(config.complaints().len(), 1, "{invalid}");
+    }
 }
 
 #[test]
@@ -482,124 +509,6 @@ fn every_key_has_an_environment_variable() {
 }
 
 #[test]
-fn an_invalid_list_of_denials_denies_everything() {
-    let many = format!("deny = [{}]\n", "'x', ".repeat(257));
-    for text in ["deny = 'reboot'\n", "deny = ['reboot', 7]\n", "deny = ['reboot', '(']\n", &many] {
-        for world in [World::new().own(text), World::new().workspace(text)] {
-            let config = world.load();
-            assert_eq!((config.denials.len(), config.warnings.len()), (1, 0), "{text}");
-            assert!(config.denials[0].message.ends_with("; all commands are denied until it is fixed"));
-            assert_denies_everything(&config, text);
-        }
-    }
-    for text in ["(", "['^reboot$', '(']", "['^reboot$', 7]"] {
-        assert_denies_everything(&World::new().environment(&[("SYSOP_DENY", text)]).load(), text);
-    }
-}
-
-#[test]
-fn an_invalid_rule_denies_everything_unless_it_only_allows() {
-    let allowing = "[[policy.rules]]\naction = 'allow'\nmatch = { program = 'ls' }\n";
-    let many = format!("{}{}", allowing.repeat(257), allowing.replace("allow", "deny"));
-    for text in [
-        "[[policy.rules]]\naction = 'deny'\nmatch = { progam = 'touch' }\n",
-        "[[policy.rules]]\naction = 'ask'\nmatch = { program = '' }\n",
-        "[[policy.rules]]\naction = 'deny'\nmatch = { program = 'cp' }\nexamples = { match = ['mv a b'] }\n",
-        "[[policy.rules]]\naction = 'dney'\nmatch = { program = 'touch' }\n",
-        "[[policy.rules]]\nacton = 'deny'\nmatch = { program = 'touch' }\n",
-        "[[policy.rules]]\naction = 1\nmatch = { program = 'touch' }\n",
-        "[[policy.rule]]\naction = 'deny'\nmatch = { program = 'touch' }\n",
-        "[policy]\nrules = 'deny touch'\n",
-        "policy = 'deny'\n",
-        "[[policy]]\naction = 'deny'\n",
-    ] {
-        for world in [
-            World::new().own(text),
-            World::new().workspace(text),
-            World::new().file(".config/sysop/rules.toml", text),
-        ] {
-            let config = world.load();
-            assert_eq!((config.denials.len(), config.warnings.len()), (1, 0), "{text}");
-            assert!(config.denials[0].message.ends_with("; all commands are denied until it is fixed"));
-        }
-    }
-    assert_eq!(World::new().own(&many).load().denials.len(), 1, "a rule behind the last one may deny");
-    for text in [allowing.replace("program", "progam"), allowing.repeat(258)] {
-        let config = World::new().own(&text).load();
-        assert_eq!((config.denials.len(), config.warnings.len()), (0, 1), "it asks without the rule: {text}");
-    }
-}
-
-#[test]
-fn a_misspelled_restriction_denies_everything() {
-    for (text, near) in [
-        ("[[polcy.rules]]\naction = 'deny'\nmatch = { program = 'touch' }\n", "`policy`"),
-        ("[[security.rules]]\naction = 'deny'\n", ""),
-        ("[[security]]\nrules = ['deny touch']\n", ""),
-        ("[[rules]]\naction = 'deny'\n", "`policy.rules`"),
-        ("denny = ['reboot']\n", "`deny`"),
-        ("Deny = ['reboot']\n", "`deny`"),
-        ("dangerous_pattern = ['reboot']\n", "`dangerous_patterns`"),
-        ("[hosts.db1]\naprove = 'never'\n", "`hosts.db1.approve`"),
-        ("[hosts.db1]\naproval = 2\n", "`hosts.db1.approvals`"),
-        ("[host.db1]\napprove = 'never'\n", "`hosts`"),
-        ("[host.db1]\nmodel = ['ollama/*']\n", "`hosts`"),
-    ] {
-        for world in [World::new().own(text), World::new().workspace(text)] {
-            let config = world.load();
-            assert_eq!(
-                (config.denials.len(), config.warnings.len()),
-                (1, 0),
-                "{text}: {:?}",
-                config.warnings
-            );
-            let message = &config.denials[0].message;
-            assert!(message.contains("is not a config key") && message.contains(near), "{message}");
-            assert!(message.ends_with("; all commands are denied until it is fixed"), "{message}");
-        }
-    }
-    for text in ["hosts_file = 'x'\n", "host = 'web1'\n", "[host.web1]\nuser = 'me'\n", "[tem]\na = 1\n"] {
-        let config = World::new().own(text).load();
-        assert_eq!((config.denials.len(), config.warnings.len()), (0, 1), "{text}");
-    }
-    for (name, value) in
-        [("SYSOP_DENNY", "reboot"), ("SYSOP_POLICY", "deny"), ("SYSOP_DANGEROUS_PATTERN", "x")]
-    {
-        assert_eq!(World::new().environment(&[(name, value)]).load().denials.len(), 1, "{name}");
-    }
-}
-
-#[test]
-fn an_invalid_dangerous_pattern_or_number_of_approvals_denies_everything() {
-    for text in [
-        "dangerous_patterns = ['deploy', '(']\n",
-        "dangerous_patterns = ['deploy', 7]\n",
-        "dangerous_patterns = 'deploy'\n",
-        "[hosts.db1]\napprovals = 'two'\n",
-    ] {
-        for world in [World::new().own(text), World::new().workspace(text)] {
-            let config = world.load();
-            assert_eq!(config.denials.len(), 1, "{text}");
-            assert!(config.text("dangerous_patterns").contains("mkfs"), "the built-in ones stay: {text}");
-        }
-    }
-    let config = World::new().environment(&[("SYSOP_DANGEROUS_PATTERNS", "(")]).load();
-    assert_eq!((config.denials.len(), config.warnings.len()), (1, 0));
-}
-
-#[test]
-fn errors_that_deny_everything_are_bounded() {
-    let wrong = "7, ".repeat(10_000);
-    let config = World::new().own(&format!("dangerous_patterns = [{wrong}]\n")).load();
-    assert_eq!(config.denials.len(), super::DENIALS_MAX);
-}
-
-fn assert_denies_everything(config: &Config, text: &str) {
-    let patterns: Vec<String> = config.get("deny").unwrap();
-    assert!(patterns.iter().any(|pattern| regex::Regex::new(pattern).is_err()), "{text}: {patterns:?}");
-}
-
-#[test]
 fn an_invalid_list_of_models_in_the_environment_allows_none() {
     let world = World::new().own("[hosts.db1]\nmodels = ['openai/*']\n");
     let config = world.environment(&[("SYSOP_HOSTS__DB1__MODELS", "['ollama']")]).load();
@@ -777,5 +686,6 @@ proptest! {
     }
 }
 
+mod restrictions;
 mod routines;
 mod sandbox;

@@ -40,3 +40,11 @@ pub(crate) fn keep_theme(data: &Path, theme: &str) -> io::Result<()> {
     create_private_folder(data)?;
     replace_private_file(&ui_state_file(data), format!("{THEME} = {}\n", value::quoted(theme)).as_bytes())
 }
+
+/// Removes the saved theme, so that the theme follows the terminal again.
+pub(crate) fn forget_theme(data: &Path) -> io::Result<()> {
+    match std::fs::remove_file(ui_state_file(data)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -242,6 +242,9 @@ impl ListKind {
 }
 
 fn text_value(kind: TextKind, text: &str) -> Result<ConfigValue, String> {
+    if text.is_empty() && kind == TextKind::VariableOrNone {
+        return Ok(ConfigValue::Text(String::new()));
+    }
     if text.trim().is_empty() {
         return Err("is empty".to_owned());
     }
@@ -254,10 +257,10 @@ fn text_value(kind: TextKind, text: &str) -> Result<ConfigValue, String> {
                 return Err("is not an http:// or https:// URL".to_owned());
             }
         }
-        TextKind::Variable if !is_variable(text) => {
+        TextKind::Variable | TextKind::VariableOrNone if !is_variable(text) => {
             return Err("must be the name of an environment variable, such as `OPENAI_API_KEY`".to_owned());
         }
-        TextKind::Variable => {}
+        TextKind::Variable | TextKind::VariableOrNone => {}
         TextKind::Pattern => check_pattern(text)?,
     }
     Ok(ConfigValue::Text(text.to_owned()))

@@ -33,6 +33,7 @@ pub(super) async fn hosts(settings: &Settings, probe: &dyn DoctorProbe, report: 
             Ok(what) => report.good("host", &format!("{}: {what}", described(target))),
             Err(why) => {
                 let hint = format!("run `ssh {}` to see the error", ssh_command(target));
+                let why = why.strip_prefix(&format!("{}: ", target.name)).unwrap_or(&why);
                 report.line(CheckStatus::Bad, "host", &format!("{}: {why}", described(target)), Some(&hint));
             }
         }

@@ -27,7 +27,11 @@ impl DoctorProbe for FakeDoctorProbe {
     }
 
     async fn host(&self, target: &SshTarget) -> Result<String, String> {
-        if target.name == "dead" { Err("nobody answers".to_owned()) } else { Ok("Linux x86_64".to_owned()) }
+        if target.name == "dead" {
+            Err("dead: nobody answers".to_owned())
+        } else {
+            Ok("Linux x86_64".to_owned())
+        }
     }
 }
 
@@ -74,7 +78,7 @@ async fn mistakes_in_the_config_are_problems_or_at_least_mentioned() {
         let world = World::new().own(text);
         report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await
     };
-    let (text, exit) = report_on("aprove = 'ask'\n").await;
+    let (text, exit) = report_on("max_iteration = 5\n").await;
     assert_eq!(exit, Exit::Done, "{text}");
     assert!(text.ends_with("Tasks can run. 1 note about the config above.\n"), "{text}");
     for denying in [
@@ -167,14 +171,26 @@ async fn a_server_without_a_model_name_is_noted() {
     let (world, environment) = (World::new(), [("LLM_BASE_URL", "http://127.0.0.1:9/v1")]);
     for (models, hint) in [
         (vec!["phi3".to_owned()], "sysop config set model openai/phi3\n"),
-        (Vec::new(), "set LLM_DEFAULT_MODEL\n"),
+        (
+            vec!["phi3".to_owned(), "qwen".to_owned()],
+            "sysop config set model openai/phi3, or another of `sysop models`\n",
+        ),
+        (Vec::new(), "set LLM_DEFAULT_MODEL, or run `sysop init`\n"),
     ] {
         let (text, exit) =
             report(&settings(&world, &environment), &FakeDoctorProbe { models: Ok(models), ..well() }).await;
         assert_eq!(exit, Exit::Done, "a server with a single model may accept any name: {text}");
         let note = "note  model     no model name: vLLM, and servers with several models, need one\n";
         assert!(text.contains(&format!("{note}                -> {hint}")), "{text}");
+        assert!(text.contains("\nTasks can run if the server needs no model name."), "{text}");
+        assert!(!text.contains("ok    model ") && !text.contains("No problems found."), "{text}");
     }
+    let mistaken = World::new().own("max_iteration = 5\n");
+    let (text, _) = report(&settings(&mistaken, &environment), &well()).await;
+    assert!(
+        text.ends_with(" See the note about the model above. 1 note about the config above.\n"),
+        "{text}"
+    );
     let default = FakeDoctorProbe { models: Ok(vec!["default".to_owned()]), ..well() };
     assert!(!report(&settings(&world, &environment), &default).await.0.contains("no model name"));
 }

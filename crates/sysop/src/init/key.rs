@@ -11,14 +11,16 @@ use sysop_provider::{ProbeResult, Providers, with_api_path};
 
 use super::{ATTEMPTS_MAX, Changes, KEY_FILE, Prompter, SEEN_KEY, Setup, is_address, looks_like_key};
 use crate::app::providers;
-use crate::config::{KeyPath, display_path, is_http_url};
+use crate::config::{ConfigOrigin, KeyPath, display_path, is_http_url, is_same_server, without_credentials};
 use crate::exit::CommandError;
-use crate::settings::Settings;
+use crate::settings::{KEY_SETTINGS, Settings};
 
 /// Maximum number of the server's models to name.
 const MODELS_SHOWN_MAX: usize = 8;
 /// Maximum number of attempts with different keys and addresses.
 const PROBES_MAX: u32 = 10;
+/// Variable with the address of a server that gets no key but that of `LLM_AUTH_TOKEN` or of sysop's own variables.
+const LLM_BASE_URL: &str = "LLM_BASE_URL";
 
 /// The provider that the user chose.
 struct ChosenProvider {
@@ -29,12 +31,21 @@ struct ChosenProvider {
 
 /// Place of the key, and the key itself if it is known.
 struct ChosenKey {
-    change: Option<(KeyPath, String)>,
+    setting: KeySetting,
     key: Option<SecretString>,
     /// Origin of the key, for the hint about a rejected key.
     source: Option<String>,
     /// File to write the key to.
     file: Option<PathBuf>,
+}
+
+/// Effect of the choice of a key on the config. Only one of the keys in [`KEY_SETTINGS`] stays.
+enum KeySetting {
+    Set(&'static str, String),
+    /// The provider's usual variable, which no setting names.
+    Usual,
+    /// A variable overrides this key of the config.
+    Overridden(&'static str),
 }
 
 /// Asks for a provider, its key and a model. The key itself is not part of the changes.
@@ -56,11 +67,29 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
     let (key, offered) = choose_working_key(prompter, settings, &mut provider)?;
     let model = choose_model(prompter, &provider, &offered)?;
     let table = KeyPath::new(["providers", info.name]);
+    let has_no_url = provider.base_url.is_none();
+    let has_other_headers = has_headers_of_other_server(settings, &provider);
     let mut changes = Changes::new();
     changes.extend(provider.base_url.map(|base_url| (table.child("base_url"), base_url)));
     changes.push((KeyPath::from("model"), format!("{}/{model}", info.name)));
-    changes.extend(key.change);
-    Ok(Setup { changes, key: key.file.zip(key.key) })
+    // The wizard writes another address only for this provider, so it also removes one only there.
+    let is_vendors = info.name == model_provider::OPENAI.name && has_no_url;
+    let mut removed = if is_vendors { vec![table.child("base_url")] } else { Vec::new() };
+    removed.extend(has_other_headers.then(|| table.child("headers")));
+    let set = match key.setting {
+        KeySetting::Set(name, value) => {
+            changes.push((table.child(name), value));
+            Some(name)
+        }
+        KeySetting::Usual => None,
+        KeySetting::Overridden(name) => {
+            // A variable that is named in a file comes before any `api_key_file`.
+            removed.extend((name == KEY_FILE).then(|| table.child("api_key_env")));
+            return Ok(Setup { changes, removed, key: None });
+        }
+    };
+    removed.extend(KEY_SETTINGS.iter().filter(|name| Some(**name) != set).map(|name| table.child(name)));
+    Ok(Setup { changes, removed, key: key.file.zip(key.key) })
 }
 
 fn ask_url(prompter: &mut Prompter<'_>) -> Result<String> {
@@ -72,6 +101,25 @@ fn url_problem(address: &str) -> Option<String> {
     let seen = if looks_like_key(address) { SEEN_KEY } else { "" };
     let why = "Not a URL. Start it with http:// or https://, such as http://127.0.0.1:8000/v1.";
     (!is_http_url(address)).then(|| format!("{seen}{why}"))
+}
+
+/// Origin of a key, which decides how to get another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyPlace {
+    Pasted,
+    Chosen,
+    /// A variable that no choice can replace.
+    Overridden,
+}
+
+impl ChosenKey {
+    fn place(&self) -> KeyPlace {
+        match self.setting {
+            KeySetting::Overridden(_) => KeyPlace::Overridden,
+            KeySetting::Set(..) | KeySetting::Usual if self.file.is_some() => KeyPlace::Pasted,
+            KeySetting::Set(..) | KeySetting::Usual => KeyPlace::Chosen,
+        }
+    }
 }
 
 /// Response to a server that refuses the key or does not answer.
@@ -90,10 +138,14 @@ enum Remedy {
 }
 
 impl Remedy {
-    /// Returns the responses that fit a failure, the most likely one first. `has_url` is true if the user entered the base
-    /// URL, `is_pasted` if the user pasted the key, and `other_url` is one at which the server answers.
-    fn all(failure: FailureKind, has_url: bool, is_pasted: bool, other_url: Option<String>) -> Vec<Self> {
-        let new_key = || if is_pasted { vec![Self::PasteKey, Self::OtherPlace] } else { vec![Self::NewKey] };
+    /// Returns the responses that fit a failure, the most likely one first. `has_url` is true if the user entered the
+    /// base URL, and `other_url` is one at which the server answers.
+    fn all(failure: FailureKind, has_url: bool, place: KeyPlace, other_url: Option<String>) -> Vec<Self> {
+        let new_key = || match place {
+            KeyPlace::Pasted => vec![Self::PasteKey, Self::OtherPlace],
+            KeyPlace::Chosen => vec![Self::NewKey],
+            KeyPlace::Overridden => Vec::new(),
+        };
         let new_url = || if has_url { vec![Self::NewUrl] } else { Vec::new() };
         let mut remedies = match failure {
             FailureKind::Auth => new_key(),
@@ -116,7 +168,7 @@ impl Remedy {
         match self {
             Self::NewKey => "try another key".to_owned(),
             Self::PasteKey => "paste another key, hidden".to_owned(),
-            Self::OtherPlace => "take the key from elsewhere".to_owned(),
+            Self::OtherPlace => "choose another source for the key".to_owned(),
             Self::NewUrl => "change the URL".to_owned(),
             Self::OtherUrl(url) => format!("use {url}, where the server answers"),
             Self::Retry => "try again".to_owned(),
@@ -132,6 +184,7 @@ fn choose_working_key(
     settings: &Settings,
     provider: &mut ChosenProvider,
 ) -> Result<(ChosenKey, Vec<String>)> {
+    confirm_address(prompter, settings, provider)?;
     let mut key = choose_place(prompter, settings, provider)?;
     for _ in 0..PROBES_MAX {
         let needs_key = provider.base_url.is_none();
@@ -143,17 +196,38 @@ fn choose_working_key(
         prompter.say(&format!("warning: {}", problem.message))?;
         let other_url =
             if problem.kind == FailureKind::Protocol { working_url(settings, provider, &key)? } else { None };
-        let (has_url, is_pasted) = (provider.base_url.is_some(), key.file.is_some());
-        match choose_remedy(prompter, &Remedy::all(problem.kind, has_url, is_pasted, other_url))? {
+        let has_url = provider.base_url.is_some();
+        match choose_remedy(prompter, &Remedy::all(problem.kind, has_url, key.place(), other_url))? {
             Remedy::PasteKey => key = paste_key(prompter, settings, provider)?,
             Remedy::NewKey | Remedy::OtherPlace => key = choose_place(prompter, settings, provider)?,
-            Remedy::NewUrl => provider.base_url = Some(ask_url(prompter)?),
+            Remedy::NewUrl => key = change_url(prompter, settings, provider, key)?,
             Remedy::OtherUrl(url) => provider.base_url = Some(url),
             Remedy::Retry => {}
             Remedy::Continue => return Ok((key, Vec::new())),
         }
     }
     Err(CommandError::failed("the server accepted none of these settings; nothing was changed").into())
+}
+
+/// Asks for another URL. Another server gets the same key only if the user agrees; otherwise, its key is asked for.
+fn change_url(
+    prompter: &mut Prompter<'_>,
+    settings: &Settings,
+    provider: &mut ChosenProvider,
+    key: ChosenKey,
+) -> Result<ChosenKey> {
+    let url = ask_url(prompter)?;
+    let old = provider.base_url.replace(url.clone());
+    if old.is_some_and(|old| is_same_server(&old, &url)) {
+        return Ok(key);
+    }
+    let is_kept = match (key.place(), &key.source) {
+        (KeyPlace::Pasted, _) => may_send(prompter, "the pasted key", &url)?,
+        (KeyPlace::Chosen, Some(variable)) => may_send(prompter, &format!("the key of {variable}"), &url)?,
+        (KeyPlace::Chosen, None) => true, // there is no key
+        (KeyPlace::Overridden, _) => false,
+    };
+    if is_kept { Ok(key) } else { choose_place(prompter, settings, provider) }
 }
 
 fn choose_remedy(prompter: &mut Prompter<'_>, remedies: &[Remedy]) -> Result<Remedy> {
@@ -170,7 +244,8 @@ fn choose_remedy(prompter: &mut Prompter<'_>, remedies: &[Remedy]) -> Result<Rem
     Ok(at.and_then(|at| remedies.get(at)).cloned().unwrap_or(Remedy::Continue))
 }
 
-/// Returns the usual address of the API on the user's server, if the server answers there, even if it wants another key.
+/// Returns the usual address of the API on the user's server, if the server answers there, even if it wants another
+/// key.
 fn working_url(settings: &Settings, provider: &ChosenProvider, key: &ChosenKey) -> Result<Option<String>> {
     let Some(url) = provider.base_url.as_deref().and_then(with_api_path) else { return Ok(None) };
     let other = ChosenProvider { info: provider.info, base_url: Some(url.clone()) };
@@ -187,6 +262,9 @@ fn choose_place(
     let variable = provider.info.key_variables.first().copied().unwrap_or("OPENAI_API_KEY");
     let value =
         |name: &str| settings.environment.value(name).map(|value| SecretString::from(value.to_owned()));
+    if let Some((setting, name)) = settings.overridden_key(provider.info.name) {
+        return confirm_overriding(prompter, settings, provider, setting, name);
+    }
     let (state, default) = if value(variable).is_some() { ("set", "1") } else { ("not set", "3") };
     let file = key_file(settings, provider);
     let is_own_server = provider.base_url.is_some();
@@ -196,27 +274,82 @@ fn choose_place(
          variable\n  [3] paste it at the next prompt, hidden; it goes to {}, which only you can read{none_needed}",
         brief_path(&file, &settings.folders.home)
     ))?;
-    let choices: &[&str] = if is_own_server { &["1", "2", "3", "4"] } else { &["1", "2", "3"] };
-    let place = prompter.choice_or(&format!("Your choice [1-{}", choices.len()), choices, default)?;
-    let table = KeyPath::new(["providers", provider.info.name]);
-    let of_variable = |name: String, is_default: bool| {
+    // The usual variable holds the vendor's key, which another server gets only if the user says so.
+    let place = match is_own_server {
+        true => prompter.choice("Your choice [1-4, q quits]: ", &["1", "2", "3", "4"])?,
+        false => prompter.choice_or("Your choice [1-3", &["1", "2", "3"], default)?,
+    };
+    let of_variable = |name: String, setting: KeySetting| {
         let key = value(&name);
-        let source = Some(name.clone());
-        let change = (!is_default).then(|| (table.child("api_key_env"), name));
-        ChosenKey { change, key, source, file: None }
+        ChosenKey { setting, key, source: Some(name), file: None }
     };
     Ok(match place.as_str() {
         "1" => {
             if value(variable).is_none() {
                 prompter.say(&format!("Set {variable} before you start sysop."))?;
             }
-            // A server of one's own gets a key only if the config says so.
-            of_variable(variable.to_owned(), !is_own_server)
+            let name = variable.to_owned();
+            let named = KeySetting::Set("api_key_env", name.clone());
+            of_variable(name, if is_own_server { named } else { KeySetting::Usual })
         }
-        "2" => of_variable(prompter.ask_until("Name of the variable [q quits]: ", variable_problem)?, false),
+        "2" => {
+            let name = prompter.ask_until("Name of the variable [q quits]: ", variable_problem)?;
+            of_variable(name.clone(), KeySetting::Set("api_key_env", name))
+        }
         "3" => paste_key(prompter, settings, provider)?,
-        _ => ChosenKey { change: None, key: None, source: None, file: None },
+        _ => {
+            let setting = KeySetting::Set("api_key_env", String::new());
+            ChosenKey { setting, key: None, source: None, file: None }
+        }
     })
+}
+
+/// Returns the key of a variable that overrides the config. Another server than the provider's own gets it only if the
+/// user agrees; otherwise nothing can be chosen, and this fails.
+fn confirm_overriding(
+    prompter: &mut Prompter<'_>,
+    settings: &Settings,
+    provider: &ChosenProvider,
+    setting: &'static str,
+    variable: String,
+) -> Result<ChosenKey> {
+    prompter.say(&format!("The variable {variable} is set: its key comes before any other."))?;
+    if let Some(url) = &provider.base_url
+        && !may_send(prompter, "its key", url)?
+    {
+        return Err(unset_first(&variable));
+    }
+    let key = settings.overriding_key(provider.info.name, setting);
+    Ok(ChosenKey { setting: KeySetting::Overridden(setting), key, source: Some(variable), file: None })
+}
+
+/// Asks if the server that takes the vendor's place by a variable may get the key, and fails if not. It also fails for
+/// `LLM_BASE_URL`, whose server gets no key that could be chosen.
+fn confirm_address(
+    prompter: &mut Prompter<'_>,
+    settings: &Settings,
+    provider: &ChosenProvider,
+) -> Result<()> {
+    let address = address_of_variable(settings, provider.info).filter(|_| provider.base_url.is_none());
+    let Some((variable, url)) = address else { return Ok(()) };
+    if variable == LLM_BASE_URL && settings.overridden_key(provider.info.name).is_none() {
+        let next = "LLM_BASE_URL is set: its server takes the place of OpenAI's, and its key must be in \
+                    LLM_AUTH_TOKEN; set that, or unset LLM_BASE_URL and run `sysop init` again; nothing was changed";
+        return Err(CommandError::failed(next).into());
+    }
+    prompter
+        .say(&format!("The variable {variable} is set: its server takes the place of the provider's own."))?;
+    if may_send(prompter, "the key", &url)? { Ok(()) } else { Err(unset_first(&variable)) }
+}
+
+/// Returns true if the user agrees that the key goes to this server. Enter alone declines.
+fn may_send(prompter: &mut Prompter<'_>, key: &str, url: &str) -> Result<bool> {
+    let question = format!("Send {key} to {}? [y/n", without_credentials(url));
+    Ok(prompter.choice_or_word(&question, &["y", "n"], &["yes", "no"], "n")? == "y")
+}
+
+fn unset_first(variable: &str) -> anyhow::Error {
+    CommandError::failed(format!("unset {variable} and run `sysop init` again; nothing was changed")).into()
 }
 
 /// Asks for a key at a hidden prompt.
@@ -227,10 +360,9 @@ fn paste_key(
 ) -> Result<ChosenKey> {
     let key = prompter.secret("API key (not shown) [q quits]: ")?;
     let file = key_file(settings, provider);
-    let table = KeyPath::new(["providers", provider.info.name]);
-    let change = Some((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
+    let setting = KeySetting::Set(KEY_FILE, file.to_string_lossy().into_owned());
     let source = Some("as pasted".to_owned());
-    Ok(ChosenKey { change, key: Some(SecretString::from(key)), source, file: Some(file) })
+    Ok(ChosenKey { setting, key: Some(SecretString::from(key)), source, file: Some(file) })
 }
 
 /// Returns the file for a key that the user pastes.
@@ -251,6 +383,28 @@ fn variable_problem(name: &str) -> Option<String> {
     }
 }
 
+/// Returns the variable that sets the provider's base URL, and that URL, or `None` if no variable does.
+fn address_of_variable(settings: &Settings, provider: &ProviderInfo) -> Option<(String, String)> {
+    let path = KeyPath::new(["providers", provider.name, "base_url"]);
+    match settings.config.entries.get(&path)?.origin() {
+        ConfigOrigin::Environment { name } => Some((name.clone(), settings.config.get(path)?)),
+        ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. } => None,
+    }
+}
+
+/// Returns true if the headers of the config are for another server than the chosen one. They are for the `base_url`
+/// beside them, or else for that of a variable or the vendor. The server of `LLM_BASE_URL` gets no headers of a file.
+fn has_headers_of_other_server(settings: &Settings, provider: &ChosenProvider) -> bool {
+    if provider.info.name != model_provider::OPENAI.name {
+        return false; // the wizard changes only the address of OpenAI
+    }
+    let of_variable = address_of_variable(settings, provider.info).filter(|(name, _)| name != LLM_BASE_URL);
+    let default = of_variable.as_ref().map_or(provider.info.base_url, |(_, url)| url);
+    let table = KeyPath::new(["providers", provider.info.name]);
+    let old = settings.config.file_servers.get(&table).map_or(default, String::as_str);
+    !is_same_server(old, provider.base_url.as_deref().unwrap_or(default))
+}
+
 /// Asks the server for its models, with this key.
 fn offered(settings: &Settings, provider: &ChosenProvider, key: &ChosenKey) -> Result<ProbeResult> {
     let mut all = providers(settings, None);
@@ -262,6 +416,13 @@ fn offered(settings: &Settings, provider: &ChosenProvider, key: &ChosenKey) -> R
     if provider.base_url.is_some() {
         endpoint.base_url.clone_from(&provider.base_url);
         endpoint.sources.base_url = Some("the URL".to_owned());
+    } else if provider.info.name == model_provider::OPENAI.name
+        && address_of_variable(settings, provider.info).is_none()
+    {
+        (endpoint.base_url, endpoint.sources.base_url) = (None, None);
+    }
+    if has_headers_of_other_server(settings, provider) {
+        endpoint.headers.clear();
     }
     endpoint.api_key.clone_from(&key.key);
     // Other settings of the key have no part in this attempt.
@@ -324,23 +485,27 @@ fn brief_path(path: &Path, home: &Path) -> String {
 mod tests {
     use sysop_core::message::FailureKind;
 
+    use super::KeyPlace;
     use super::Remedy::{self, Continue, NewKey, NewUrl, OtherPlace, OtherUrl, PasteKey, Retry};
 
     #[test]
     fn the_choices_fit_the_failure() {
         let url = || "http://h/v1".to_owned();
-        let own = |failure| Remedy::all(failure, true, false, None);
-        let vendor = |failure| Remedy::all(failure, false, false, None);
+        let own = |failure| Remedy::all(failure, true, KeyPlace::Chosen, None);
+        let vendor = |failure| Remedy::all(failure, false, KeyPlace::Chosen, None);
         assert_eq!(own(FailureKind::Auth), [NewKey, Continue]);
         assert_eq!(vendor(FailureKind::Auth), [NewKey, Continue]);
         assert_eq!(own(FailureKind::Unreachable), [Retry, NewUrl, Continue]);
         assert_eq!(vendor(FailureKind::Unreachable), [Retry, Continue]);
         assert_eq!(own(FailureKind::Protocol), [NewUrl, Continue]);
         assert_eq!(vendor(FailureKind::Protocol), [NewKey, Continue]);
-        let found = Remedy::all(FailureKind::Protocol, true, true, Some(url()));
+        let found = Remedy::all(FailureKind::Protocol, true, KeyPlace::Pasted, Some(url()));
         assert_eq!(found, [OtherUrl(url()), NewUrl, Continue]);
         assert_eq!(own(FailureKind::BadRequest), [NewKey, NewUrl, Continue]);
-        let pasted = Remedy::all(FailureKind::BadRequest, true, true, None);
+        let pasted = Remedy::all(FailureKind::BadRequest, true, KeyPlace::Pasted, None);
         assert_eq!(pasted, [PasteKey, OtherPlace, NewUrl, Continue]);
+        let overridden = |failure| Remedy::all(failure, true, KeyPlace::Overridden, None);
+        assert_eq!(overridden(FailureKind::Auth), [Continue]);
+        assert_eq!(overridden(FailureKind::BadRequest), [NewUrl, Continue]);
     }
 }

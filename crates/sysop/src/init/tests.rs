@@ -1,5 +1,9 @@
 //! The wizard's questions, with answers from memory.
 
+use std::sync::mpsc;
+
+use secrecy::ExposeSecret as _;
+
 use super::{
     Changes, Prompter, Setup, answer_line, begins_like_key, choose, choose_key, choose_ollama,
     looks_like_key, propose,
@@ -59,17 +63,30 @@ fn the_line_about_an_answer_names_the_vendor_or_the_address() {
 
 /// Starts a server that answers every request with this head and body. Returns its base URL.
 fn server(head: &'static str, body: &'static str) -> String {
+    recording_server(head, body).0
+}
+
+/// Like [`server`], and also returns the requests, each of which is there before it is answered.
+fn recording_server(head: &'static str, body: &'static str) -> (String, mpsc::Receiver<String>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let (sender, requests) = mpsc::channel();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+            let mut request = [0; 4096];
+            let read = std::io::Read::read(&mut stream, &mut request).unwrap_or(0);
+            let _ = sender.send(String::from_utf8_lossy(&request[..read]).into_owned());
             let length = body.len();
             let answer = format!("{head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
             let _ = std::io::Write::write_all(&mut stream, answer.as_bytes());
         }
     });
-    url
+    (url, requests)
+}
+
+/// Starts a server that accepts every key and offers phi3. Returns its base URL and the requests.
+fn phi3_server() -> (String, mpsc::Receiver<String>) {
+    recording_server("HTTP/1.1 200 OK\r\ncontent-type: application/json", r#"{"data":[{"id":"phi3"}]}"#)
 }
 
 #[test]
@@ -79,12 +96,204 @@ fn after_a_pasted_key_the_next_one_is_asked_for_at_once() {
     let pasted = "0123456789ABCDEFGHIJ";
     let answers = format!("4\n{url}\n3\nfirst-key\n1\nsecond-key\n{pasted}\n2\n4\n2\nphi3\n");
     let (setup, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
-    let menu = "  [1] paste another key, hidden\n  [2] take the key from elsewhere\n  [3] continue anyway\n";
+    let menu =
+        "  [1] paste another key, hidden\n  [2] choose another source for the key\n  [3] continue anyway\n";
     assert_eq!(shown.matches(menu).count(), 2, "{shown}");
     assert!(shown.contains("Enter for 1, q quits]: API key (not shown)"), "{shown}");
     assert!(shown.contains("That looks like an API key.") && !shown.contains(pasted), "{shown}");
     assert_eq!(shown.matches("Where is the API key?").count(), 2, "{shown}");
     assert!(setup.key.is_none(), "the server needs none");
+}
+
+/// Answers the questions about a key and writes the result. Returns the key of the next start, and all that was shown.
+fn key_after(config: &str, environment: &[(&str, &str)], answers: &str) -> (Option<String>, String) {
+    let world = World::new().own(config);
+    let settings = settings(&world, environment);
+    let ((), shown) = answering(answers, |prompter| {
+        let setup = choose_key(prompter, &settings).unwrap();
+        propose(prompter, &settings, &setup).unwrap();
+    });
+    let next = self::settings(&world, environment);
+    let key = next.providers["openai"].api_key.as_ref().map(|key| key.expose_secret().to_owned());
+    (key, shown)
+}
+
+#[test]
+fn a_server_gets_the_key_that_was_chosen_for_it_and_no_other() {
+    let environment = [("OPENAI_API_KEY", "usual"), ("CORP_KEY", "corp")];
+    let before = "[providers.openai]\nbase_url = 'http://127.0.0.1:9/v1'\napi_key = 'old'\n\
+                  api_key_env = 'OLD_KEY'\napi_key_file = 'old.key'\n";
+    for config in ["", before] {
+        for (place, key) in [
+            ("1\n3\n", Some("usual")),
+            ("2\nCORP_KEY\n3\n", Some("corp")),
+            ("3\npasted\n3\n", Some("pasted")),
+            ("4\n3\n", None),
+        ] {
+            let answers = format!("4\nhttp://127.0.0.1:9/v1\n\n{place}phi3\ny\n");
+            let (found, shown) = key_after(config, &environment, &answers);
+            assert_eq!(found.as_deref(), key, "{place:?}: {shown}");
+            assert!(
+                shown.contains("Enter 1, 2, 3 or 4 (q quits)."),
+                "no default for another server: {shown}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_key_for_openai_goes_to_no_server_of_an_earlier_choice() {
+    let config = "[providers.openai]\nbase_url = 'http://127.0.0.1:9/v1'\napi_key_env = 'OLD_KEY'\n";
+    let world = World::new().own(config);
+    let environment = [("OLD_KEY", "old")];
+    let settings = settings(&world, &environment);
+    let ((), shown) = answering("2\n1\ngpt\ny\n", |prompter| {
+        let setup = choose_key(prompter, &settings).unwrap();
+        propose(prompter, &settings, &setup).unwrap();
+    });
+    assert!(shown.contains("and lose: providers.openai.base_url, providers.openai.api_key_env\n"), "{shown}");
+    let openai = &self::settings(&world, &environment).providers["openai"];
+    assert!(openai.base_url.is_none() && openai.api_key.is_none(), "{openai:?}");
+}
+
+#[test]
+fn a_key_of_a_variable_that_overrides_the_config_goes_to_another_server_only_if_the_user_agrees() {
+    let files = World::new().file("ours.key", "of-file\n");
+    let file = files.folders().home.join("ours.key");
+    let before = "[providers.openai]\napi_key = 'old'\napi_key_env = 'OLD_KEY'\napi_key_file = 'old.key'\n";
+    for (variable, value, expected) in [
+        ("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours", Some("ours")),
+        ("SYSOP_PROVIDERS__OPENAI__API_KEY_ENV", "CORP_KEY", Some("corp")),
+        ("SYSOP_PROVIDERS__OPENAI__API_KEY_ENV", "UNSET_KEY", None),
+        ("SYSOP_PROVIDERS__OPENAI__API_KEY_FILE", file.to_str().unwrap(), Some("of-file")),
+    ] {
+        let environment =
+            [(variable, value), ("CORP_KEY", "corp"), ("OPENAI_API_KEY", "usual"), ("OLD_KEY", "old")];
+        for config in ["", before] {
+            let answers = "4\nhttp://127.0.0.1:9/v1\ny\n3\nphi3\ny\n";
+            let (key, shown) = key_after(config, &environment, answers);
+            assert_eq!(key.as_deref(), expected, "{variable}: {shown}");
+            let named = format!("{variable} is set: its key comes before any other.\n");
+            assert!(shown.contains(&named) && !shown.contains("Where is the API key?"), "{shown}");
+        }
+        let world = World::new();
+        let settings = settings(&world, &environment);
+        let (declined, shown) =
+            answering("4\nhttp://127.0.0.1:9/v1\n\n", |prompter| choose_key(prompter, &settings).err());
+        let declined = declined.unwrap().to_string();
+        assert_eq!(declined, format!("unset {variable} and run `sysop init` again; nothing was changed"));
+        let question = "Send its key to http://127.0.0.1:9/v1? [y/n, Enter for n, q quits]: ";
+        assert!(shown.ends_with(question), "nothing was sent: {shown}");
+    }
+}
+
+#[test]
+fn the_server_of_a_variable_gets_a_key_for_openai_only_if_the_user_agrees() {
+    let (world, (url, requests)) = (World::new(), phi3_server());
+    let ours = ("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours");
+    let usual = ("OPENAI_API_KEY", "vendor");
+    for (variable, key, answers, sent) in [
+        ("SYSOP_PROVIDERS__OPENAI__BASE_URL", usual, "2\ny\n1\n\n", "vendor"),
+        ("SYSOP_PROVIDERS__OPENAI__BASE_URL", usual, "2\ny\n3\npasted\n\n", "pasted"),
+        ("LLM_BASE_URL", ours, "2\ny\n\n", "ours"),
+    ] {
+        let settings = settings(&world, &[(variable, &url), key]);
+        let (declined, shown) = answering("2\n\n", |prompter| choose_key(prompter, &settings).err());
+        let next = format!("unset {variable} and run `sysop init` again; nothing was changed");
+        assert_eq!(declined.unwrap().to_string(), next);
+        let question = format!("Send the key to {url}? [y/n, Enter for n, q quits]: ");
+        assert!(shown.ends_with(&question), "{shown}");
+        assert!(requests.try_recv().is_err(), "nothing was sent: {shown}");
+        let (_, shown) = answering(answers, |prompter| choose_key(prompter, &settings).unwrap());
+        let request = requests.try_recv().expect(&shown);
+        assert!(request.contains(&format!("Bearer {sent}\r\n")), "{request}");
+    }
+    let settings = settings(&world, &[("LLM_BASE_URL", &url), usual]);
+    let (refused, shown) = answering("2\n", |prompter| choose_key(prompter, &settings).err());
+    let refused = refused.unwrap().to_string();
+    assert!(
+        refused.starts_with("LLM_BASE_URL is set: ") && refused.contains("unset LLM_BASE_URL"),
+        "{refused}"
+    );
+    assert!(requests.try_recv().is_err(), "nothing was sent: {shown}");
+}
+
+#[test]
+fn a_key_for_one_server_goes_to_another_only_if_the_user_agrees() {
+    let (world, (url, requests)) = (World::new(), phi3_server());
+    let settings = settings(&world, &[("CORP_KEY", "corp")]);
+    let other = url.replace("/v1", "/other");
+    for (place, name, key) in
+        [("3\npasted\n", "the pasted key", "pasted"), ("2\nCORP_KEY\n", "the key of CORP_KEY", "corp")]
+    {
+        let question = format!("Send {name} to {url}? [y/n, Enter for n, q quits]: ");
+        for (answer, is_sent) in [("y\n", true), ("\n4\n", false)] {
+            let answers = format!("4\nhttp://127.0.0.1:9/v1\n{place}2\n{url}\n{answer}\n");
+            let (setup, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
+            assert_eq!(shown.matches(&question).count(), 1, "{shown}");
+            let request = requests.try_recv().expect(&shown);
+            assert_eq!(request.contains(&format!("Bearer {key}\r\n")), is_sent, "{request}");
+            assert_eq!(setup.key.is_some(), is_sent && key == "pasted");
+        }
+        let answers =
+            format!("4\nhttp://127.0.0.1:9/v1\n{place}2\nhttp://127.0.0.1:9/other\n2\n{other}\nq\n");
+        let (_, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).err());
+        assert_eq!(shown.matches("Send ").count(), 1, "only for another server: {shown}");
+    }
+}
+
+#[test]
+fn headers_of_the_config_go_to_no_other_server() {
+    let (url, requests) = phi3_server();
+    let headers = "headers = { authorization = 'Bearer corp' }\n";
+    let variable = "SYSOP_PROVIDERS__OPENAI__BASE_URL";
+    let typed = format!("4\n{url}\n4\n\ny\n");
+    let (of_corp, same) = ("base_url = 'http://corp/v1'\n", format!("base_url = '{url}/other'\n"));
+    for (address, environment, answers, is_kept) in [
+        (of_corp, vec![], typed.as_str(), false),
+        ("", vec![], &typed, false),
+        (&same, vec![], &typed, true),
+        (of_corp, vec![], "2\n1\ngpt\ny\n", false),
+        ("base_url = 'https://api.openai.com/v1/'\n", vec![], "2\n1\ngpt\ny\n", true),
+        (of_corp, vec![(variable, url.as_str())], "2\ny\n3\npasted\n\ny\n", false),
+        ("", vec![(variable, url.as_str())], "2\ny\n3\npasted\n\ny\n", true),
+    ] {
+        let world = World::new().own(&format!("[providers.openai]\n{address}{headers}"));
+        let settings = settings(&world, &environment);
+        let ((), shown) = answering(answers, |prompter| {
+            let setup = choose_key(prompter, &settings).unwrap();
+            propose(prompter, &settings, &setup).unwrap();
+        });
+        // Without a key for the vendor, nothing is tried.
+        let request = (!answers.starts_with("2\n1\n")).then(|| requests.try_recv().expect(&shown));
+        let has_header = request.as_ref().map(|request| request.contains("Bearer corp"));
+        assert!(has_header.is_none_or(|has| has == is_kept), "{address}{environment:?}: {request:?}");
+        assert_eq!(shown.contains("providers.openai.headers"), !is_kept, "{shown}");
+        let next = &self::settings(&world, &environment).providers["openai"];
+        assert_eq!(next.headers.len(), usize::from(is_kept), "{address}{environment:?}: {shown}");
+    }
+}
+
+#[test]
+fn a_rejected_key_that_overrides_the_config_is_not_asked_for_again() {
+    let (world, url) = (World::new(), server("HTTP/1.1 401 Unauthorized", "{}"));
+    let settings = settings(&world, &[("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours")]);
+    let answers = format!("4\n{url}\ny\n1\nphi3\n");
+    let (setup, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
+    assert!(shown.contains("\n  [1] continue anyway\n"), "{shown}");
+    assert!(setup.changes.contains(&model("openai/phi3")[0]), "{shown}");
+}
+
+#[test]
+fn a_change_that_only_removes_keys_says_so() {
+    let world = World::new().own("model = \"openai/gpt\"\n\n[providers.openai]\napi_key = 'old'\n");
+    let settings = settings(&world, &[]);
+    let removed = vec![KeyPath::from("providers.openai.api_key")];
+    let setup = Setup { changes: model("openai/gpt"), removed, ..Setup::default() };
+    let (written, shown) = answering("y\n", |prompter| propose(prompter, &settings, &setup));
+    written.unwrap();
+    assert!(shown.contains("config.toml will lose: providers.openai.api_key\nWrite it?"), "{shown}");
+    assert!(!shown.contains("will get"), "{shown}");
 }
 
 #[test]
@@ -143,8 +352,7 @@ fn an_address_is_not_taken_for_the_name_of_a_model() {
 
 #[test]
 fn a_model_that_the_server_does_not_list_can_be_entered_again() {
-    let url = server("HTTP/1.1 200 OK\r\ncontent-type: application/json", r#"{"data":[{"id":"phi3"}]}"#);
-    let world = World::new();
+    let (world, (url, _)) = (World::new(), phi3_server());
     let settings = settings(&world, &[]);
     for (answers, name) in [("pih3\n1\nphi3\n", "phi3"), ("pih3\n\n\n", "phi3"), ("pih3\n2\n", "pih3")] {
         let answers = format!("4\n{url}\n4\n{answers}");
@@ -269,7 +477,8 @@ fn a_wrong_answer_to_yes_or_no_names_both() {
     for (answer, is_written) in [("no", false), ("n", false), ("Y", true)] {
         let answers = format!("maybe\n{answer}\n");
         let (ended, shown) = answering(&answers, |prompter| propose(prompter, &settings, &setup));
-        assert_eq!(ended.is_ok(), is_written, "{answer}");
+        let is_canceled = ended.err().is_some_and(|error| error.is::<Cancellation>());
+        assert_eq!(is_canceled, !is_written, "{answer}");
         assert!(shown.contains("Enter y or n (q quits)."), "{shown}");
     }
 }

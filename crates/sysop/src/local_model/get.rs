@@ -12,7 +12,7 @@ use url::Url;
 
 use super::LocalModels;
 use crate::config::display_path;
-use crate::exit::{CommandError, Exit};
+use crate::exit::{Cancellation, CommandError, Exit};
 use crate::settings::Settings;
 use crate::yes_no;
 
@@ -40,7 +40,7 @@ struct Item<'a> {
 }
 
 /// Downloads a model, and the server if none is installed. `name` may be `llama-server`. Fails if the name is
-/// unknown, the user declines, or the download fails.
+/// unknown or the download fails, and with a [`Cancellation`] if the user declines.
 pub(crate) async fn download_model(
     settings: &Settings,
     name: Option<&str>,
@@ -56,10 +56,10 @@ pub(crate) async fn download_model(
     let options = options(settings)?;
     show(&models, &items, &options);
     if consent == GetConsent::Ask && !ask()? {
-        return Err(CommandError::failed("not downloaded").into());
+        return Err(Cancellation.into());
     }
     for item in &items {
-        fetch(&models, item, &options).await?;
+        fetch(&models, item, &options, name).await?;
     }
     let model = items.iter().find(|item| item.build.is_none());
     if let Some(model) = model {
@@ -118,8 +118,8 @@ fn server_item(models: &LocalModels) -> Result<Item<'_>> {
     let (system, architecture) = (std::env::consts::OS, std::env::consts::ARCH);
     let build = models.catalog.server(system, architecture).ok_or_else(|| {
         CommandError::failed(format!(
-            "there is no build of {SERVER_NAME} for {system} on {architecture}; install llama.cpp so that {SERVER_NAME} is \
-             on PATH"
+            "there is no build of {SERVER_NAME} for {system} on {architecture}; install llama.cpp so that \
+             {SERVER_NAME} is on PATH"
         ))
     })?;
     let target = models.folder.server_archive(build).ok_or_else(|| no_hash(SERVER_NAME))?;
@@ -182,11 +182,17 @@ fn options(settings: &Settings) -> Result<DownloadOptions> {
     })
 }
 
-async fn fetch(models: &LocalModels, item: &Item<'_>, options: &DownloadOptions) -> Result<()> {
+/// Downloads and installs one file. `argument` is that of the command.
+async fn fetch(
+    models: &LocalModels,
+    item: &Item<'_>,
+    options: &DownloadOptions,
+    argument: Option<&str>,
+) -> Result<()> {
     let mut view = ProgressView::new(&item.name);
     let done = download(item.pin, &item.target, options, &mut |step| view.show(&step)).await;
     view.end();
-    let done = done.map_err(|error| failure(&item.name, &error))?;
+    let done = done.map_err(|error| failure(&item.name, argument, &error))?;
     if done == Downloaded::Fetched {
         crate::tell(&format!("{}: sha256 is correct", item.name));
     }
@@ -198,24 +204,41 @@ async fn fetch(models: &LocalModels, item: &Item<'_>, options: &DownloadOptions)
     Ok(())
 }
 
-fn failure(name: &str, error: &DownloadError) -> CommandError {
+fn failure(name: &str, argument: Option<&str>, error: &DownloadError) -> CommandError {
+    let command = argument.map_or_else(
+        || "`sysop model get`".to_owned(),
+        |argument| format!("`sysop model get {}`", neutralize_line(argument)),
+    );
+    let again = format!("run {command} again; it continues where it stopped");
+    let (space, network) =
+        (format!("free some space and {again}"), format!("check the network, then run {command}"));
     let hint = match error {
         DownloadError::Busy => "wait for it, or stop it",
-        DownloadError::NoSpace { .. } | DownloadError::DiskFull { .. } => {
-            "free some space and run the command again; it continues where it stopped"
-        }
-        DownloadError::Interrupted { .. } => "run the command again; it continues where it stopped",
+        DownloadError::NoSpace { .. } | DownloadError::DiskFull { .. } => &space,
+        DownloadError::Interrupted { done: 0, .. } => &network,
+        DownloadError::Interrupted { .. } => &again,
         DownloadError::WrongFile { .. } => "use another mirror (HF_ENDPOINT), or a newer sysop",
         DownloadError::NoHash => "set its sha256 in the config",
         DownloadError::Refused { .. } => "",
         DownloadError::Io { .. } => "check the permissions of the directory",
         DownloadError::Unreadable { .. } => "check the `url` in the config",
     };
-    let error = if let DownloadError::NoSpace { folder, needed, free } = error {
-        let (needed, free) = (human_bytes(*needed), human_bytes(*free));
-        format!("not enough space in {}: {needed} needed, {free} available", display_path(folder))
-    } else {
-        neutralize_line(&error.to_string()).into_owned()
+    let error = match error {
+        DownloadError::NoSpace { folder, needed, free } => {
+            let (needed, free) = (human_bytes(*needed), human_bytes(*free));
+            format!("not enough space in {}: {needed} needed, {free} available", display_path(folder))
+        }
+        DownloadError::Interrupted { why, done: 0 } => neutralize_line(why).into_owned(),
+        DownloadError::Interrupted { why, done } => {
+            format!("{}; {} are kept", neutralize_line(why), human_bytes(*done))
+        }
+        DownloadError::Busy
+        | DownloadError::DiskFull { .. }
+        | DownloadError::WrongFile { .. }
+        | DownloadError::NoHash
+        | DownloadError::Refused { .. }
+        | DownloadError::Io { .. }
+        | DownloadError::Unreadable { .. } => neutralize_line(&error.to_string()).into_owned(),
     };
     let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
     CommandError::failed(format!("{name}: {error}{hint}"))
@@ -319,6 +342,22 @@ mod tests {
     fn bytes_are_shown_in_decimal_units() {
         let shown = [999, 1_500, 491_400_064, 1_117_320_768, 12_000_000_000].map(human_bytes);
         assert_eq!(shown, ["999 B", "1.5 kB", "491 MB", "1.1 GB", "12 GB"]);
+    }
+
+    #[test]
+    fn a_failed_download_says_what_is_kept_and_the_command_that_goes_on() {
+        let told = |argument, done| {
+            let why = "cannot connect to hub".to_owned();
+            failure("llama-server b1", argument, &DownloadError::Interrupted { why, done }).message
+        };
+        let failed = "llama-server b1: cannot connect to hub";
+        for (argument, command) in [(None, "`sysop model get`"), (Some("tiny"), "`sysop model get tiny`")] {
+            assert_eq!(told(argument, 0), format!("{failed}; check the network, then run {command}"));
+            assert_eq!(
+                told(argument, 1_500),
+                format!("{failed}; 1.5 kB are kept; run {command} again; it continues where it stopped")
+            );
+        }
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub(super) struct RunbookRun {
     range: RunRange,
     /// Host of each step; `None` for the run's own.
     hosts: Vec<Option<String>>,
+    /// Own host of the run, if it is one other machine.
+    own_host: Option<String>,
     /// Hosts that have not been checked, with the command that checks them.
     unchecked: VecDeque<(Option<String>, String)>,
     /// Values of the variables, and of the groups matched so far.
@@ -107,15 +109,12 @@ impl RunbookRun {
         let values = book.values.clone();
         let own = settings.host.to_string();
         let other = |host: HostChoice| Some(host.to_string()).filter(|host| *host != own);
-        let hosts = step_hosts(&book.routine.steps, settings)?;
+        let hosts: Vec<_> = step_hosts(&book.routine.steps, settings)?.into_iter().map(other).collect();
         let mut run = Self {
             book,
             range,
-            hosts: hosts
-                .into_iter()
-                .map(other)
-                .map(|host| host.map(|host| host.replace(", ", ",")))
-                .collect(),
+            hosts: hosts.into_iter().map(|host| host.map(|host| host.replace(", ", ","))).collect(),
+            own_host: matches!(settings.host, HostChoice::Ssh(_)).then_some(own),
             unchecked: VecDeque::new(),
             values,
             waiting: Waiting::Start,
@@ -458,12 +457,14 @@ impl RunbookRun {
     }
 
     fn stop_message(&self, difference: &str) -> String {
-        format!(
-            "stopped at {}: {difference}; fix the cause, then continue with `{} --from {}`",
-            self.title(self.step),
-            self.book.invocation,
-            self.step + 1
-        )
+        let own = self.own_host.as_ref().filter(|_| self.hosts.get(self.step).is_some_and(Option::is_none));
+        let on = own.map(|host| format!(" on {}", shown(host))).unwrap_or_default();
+        let invocation = &self.book.invocation;
+        let next = match self.step {
+            0 => format!("run `{invocation}` again"),
+            step => format!("continue with `{invocation} --from {}`", step + 1),
+        };
+        format!("stopped at {}{on}: {difference}; fix the cause, then {next}", self.title(self.step))
     }
 
     /// Describes the undo of the completed steps, the last one first.

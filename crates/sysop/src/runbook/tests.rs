@@ -11,13 +11,17 @@ use sysop_core::event::{Decision, Event, Logged, Origin};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, Reply, ToolCall};
 use sysop_core::outcome::{ChangeKind, FileChange, Outcome, Reversibility, Status, SystemChange};
+use sysop_core::policy::ApprovalMode;
 
 use super::call::StepCall;
 use super::export::{ExportOptions, RunbookDraft};
-use super::{Runbook, invocation, tells_notes};
+use super::{Runbook, flags, invocation, tells_notes};
 use crate::cli::RunbookFormat;
+use crate::config::tests::World;
 use crate::config::{ABSENT, EditContent, FileEdit, Routine, StepAction, routines_of_text};
+use crate::global_flags::GlobalFlags;
 use crate::sessions::SessionRecord;
+use crate::settings::tests::load;
 
 fn call(number: usize, tool: &str, arguments: &Value) -> ToolCall {
     ToolCall {
@@ -254,6 +258,8 @@ fn edits_of_files_keep_their_content_and_the_state_before() {
         ("edit_file", json!({ "path": "a", "old_string": "x", "new_string": "" }), Outcome::ok("")),
     ]);
     let routine = read_back(&draft(&record, &options()));
+    let names: Vec<_> = routine.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["create a", "edit a"]);
     let edit = |content, sha256: Option<&str>| {
         let sha256 = sha256.map(str::to_owned);
         StepCall::Edit(FileEdit { file: "a".to_owned(), content, sha256 })
@@ -479,6 +485,18 @@ fn an_invocation_quotes_only_values_that_need_it() {
     assert_eq!(written, "sysop run --host web1 greet name=web text='light blue' empty=''");
     let words = shell_words::split(&written).unwrap();
     assert_eq!(words[4..], ["greet", "name=web", "text=light blue", "empty="]);
+}
+
+#[test]
+fn the_command_line_in_hints_repeats_the_flags_of_the_run() {
+    let hosts = Some("web1,web2".to_owned());
+    let given = GlobalFlags { approve: Some(ApprovalMode::Auto), host: hosts, ..GlobalFlags::default() };
+    let settings = load(&World::new(), &given, &[]).unwrap();
+    let flags_of_file = flags(&settings, Some(Path::new("my book.toml")));
+    assert_eq!(flags_of_file, "--file 'my book.toml' --host web1,web2 --approve auto ");
+    let mode_of_config = World::new().own("approve = 'auto'\n");
+    let settings = load(&mode_of_config, &GlobalFlags::default(), &[]).unwrap();
+    assert_eq!(flags(&settings, None), "", "the next run reads the same config");
 }
 
 #[test]

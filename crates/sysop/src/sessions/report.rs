@@ -21,6 +21,7 @@ use sysop_core::text::{neutralize, neutralize_line};
 use sysop_core::transcript::LOCAL_FRONT_ENDS;
 use sysop_core::ui_text::{duration, host_groups, origin_phrase, place};
 use sysop_core::undo::{ChangeGroup, grouped};
+use sysop_server::auth::START_TOKEN;
 
 use super::record::{
     RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord, UNANSWERED,
@@ -211,7 +212,7 @@ fn facts(id: &SessionId, record: &SessionRecord, zone: &TimeZone) -> Vec<(&'stat
         facts.push(("Directory", line(&spec.root)));
     }
     if let Some(by) = &record.opened_by {
-        facts.push(("Opened by", line(by)));
+        facts.push(("Opened by", line(&person(by, false))));
     }
     if !record.people.is_empty() {
         let people = people(&record.people, record.opened_by.is_none());
@@ -318,6 +319,7 @@ fn people(by: &[String], is_local: bool) -> Vec<String> {
 fn person(by: &str, is_local: bool) -> String {
     match by {
         by if is_local && LOCAL_FRONT_ENDS.contains(&by) => format!("the local user ({by})"),
+        START_TOKEN if !is_local => "the server's start token".to_owned(),
         by => by.to_owned(),
     }
 }

@@ -471,7 +471,7 @@ async fn hosts_and_typing_users_are_shown() {
         $ systemctl is-active app
         [web answered `[sudo] password:`: [password entered]]
         [You typed into the terminal: ls Enter]
-        [1 host (db1): exit 3, 40 ms]
+        [db1: exit 3, 40 ms]
         [2 hosts (web1, web2): exit 0, 40 ms]
           db1:
           inactive

@@ -10,7 +10,7 @@ use sysop_core::policy::{ApprovalMode, CommandPattern, Rule, RuleAction, glob_ma
 use sysop_core::text::neutralize_line;
 
 use crate::app::ModelAccess;
-use crate::config::{Config, ConfigOrigin, ConfigWarning, KeyPath, nearest_word};
+use crate::config::{Config, ConfigEntry, ConfigOrigin, ConfigWarning, KeyPath, nearest_word};
 use crate::exit::CommandError;
 
 const LOCAL: &str = "local";
@@ -279,6 +279,11 @@ impl HostInventory {
         })
     }
 
+    /// Returns true if the config has a host on a target's machine.
+    pub(crate) fn has_machine_of(&self, target: &SshTarget) -> bool {
+        self.on_machine(target).next().is_some()
+    }
+
     fn with_other_names(&self, target: SshTarget) -> SshTarget {
         let others = self.on_machine(&target).filter(|known| known.target.name != target.name);
         let modes = others.filter_map(|known| known.target.approve);
@@ -494,10 +499,17 @@ pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
     host.targets().iter().map(on).reduce(ApprovalMode::stricter).unwrap_or(general)
 }
 
-/// Returns the approval mode on these hosts if the user asks for `mode`, which no host loosens.
-pub(crate) fn approve_as_asked(mode: ApprovalMode, host: &HostChoice) -> ApprovalMode {
-    let of_hosts = host.targets().iter().flat_map(|target| [target.approve, target.approve_elsewhere]);
-    of_hosts.flatten().fold(mode, ApprovalMode::stricter)
+/// Returns the setting that makes the mode of [`approve_on`] what it is, or `None` if it is the default.
+pub(crate) fn approve_source(config: &Config, host: &HostChoice) -> Option<String> {
+    let mode = approve_on(config, host);
+    if mode == config.get("approve").unwrap_or_default() {
+        let origin = config.entry("approve").map(ConfigEntry::origin);
+        return origin.filter(|origin| **origin != ConfigOrigin::Default).map(ToString::to_string);
+    }
+    let of_host = host.targets().iter().find(|target| target.approve == Some(mode));
+    let of_host = of_host.map(|target| format!("[{}]", KeyPath::new(["hosts", &target.name])));
+    let of_other_name = host.targets().iter().find(|target| target.approve_elsewhere == Some(mode));
+    of_host.or_else(|| of_other_name.map(|target| format!("[hosts], another name of {}", target.name)))
 }
 
 /// Checks that there are more hosts than `canary`, so that some are left for the run after the canary group.

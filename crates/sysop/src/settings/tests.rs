@@ -415,6 +415,83 @@ fn a_key_is_not_sent_to_another_address() {
 }
 
 #[test]
+fn a_key_that_the_config_names_for_a_server_comes_before_the_usual_variable() {
+    let world = World::new().file("openai.key", "of-file\n");
+    let file = format!("api_key_file = '{}'\n", world.folders().home.join("openai.key").display());
+    let usual = ("OPENAI_API_KEY", "usual");
+    let key = |table: &str, environment: &[(&str, &str)]| {
+        let world = World::new().file(OWN, &format!("[providers.openai]\n{table}"));
+        key_of(&load(&world, &GlobalFlags::default(), environment).unwrap(), "openai")
+    };
+    let base = "base_url = 'http://h/v1'\n";
+    for (table, expected) in [
+        (format!("{base}{file}"), Some("of-file")),
+        (file.clone(), Some("of-file")),
+        (format!("{base}api_key_env = ''\n"), None),
+        (format!("{base}{file}api_key_env = ''\n"), None),
+        (format!("{base}api_key = 'literal'\n"), Some("literal")),
+        (base.to_owned(), Some("usual")),
+        (format!("{base}{file}api_key = 'literal'\n"), Some("of-file")),
+        (format!("{file}api_key = 'literal'\n"), Some("of-file")),
+    ] {
+        assert_eq!(key(&table, &[usual]).as_deref(), expected, "{table}");
+    }
+    assert_eq!(key(&format!("{file}api_key = 'literal'\n"), &[]).as_deref(), Some("of-file"));
+    let address = ("SYSOP_PROVIDERS__OPENAI__BASE_URL", "http://other/v1");
+    assert_eq!(key(&format!("{base}{file}"), &[usual, address]).as_deref(), Some("usual"), "of that server");
+    let of_corp = world.folders().home.join("openai.key");
+    let of_corp = ("SYSOP_PROVIDERS__OPENAI__API_KEY_FILE", of_corp.to_str().unwrap());
+    for table in ["", base] {
+        assert_eq!(
+            key(table, &[usual, address, of_corp]).as_deref(),
+            Some("of-file"),
+            "named for that server"
+        );
+    }
+    let ours = ("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours");
+    assert_eq!(key(&format!("{base}{file}api_key_env = ''\n"), &[usual, ours]).as_deref(), Some("ours"));
+}
+
+#[test]
+fn a_key_of_a_file_is_not_sent_to_the_server_of_a_variable() {
+    let world = World::new().file("openai.key", "of-file\n");
+    let file = format!("api_key_file = '{}'\n", world.folders().home.join("openai.key").display());
+    let named = "api_key_env = 'CORP_KEY'\n";
+    let variable = "SYSOP_PROVIDERS__OPENAI__BASE_URL";
+    let openai = |table: &str, address| {
+        let table = format!("[providers.openai]\n{table}headers = {{ X-A = 'b' }}\n");
+        settings(&table, &[(variable, address), ("CORP_KEY", "corp")]).providers["openai"].clone()
+    };
+    for (setting, expected) in
+        [(file.as_str(), "of-file"), (named, "corp"), ("api_key = 'literal'\n", "literal")]
+    {
+        let of_corp = format!("base_url = 'http://corp/v1'\n{setting}");
+        let other = openai(&of_corp, "http://other/v1");
+        assert!(other.api_key.is_none() && other.headers.is_empty(), "{setting}");
+        let why = other.sources.no_key.unwrap_or_default();
+        assert!(why.ends_with(&format!(" is not sent to the server of {variable}")), "{why}");
+        for (table, address) in [(of_corp.as_str(), "http://corp"), (setting, "http://other/v1")] {
+            let same = openai(table, address);
+            assert_eq!(same.api_key.unwrap().expose_secret(), expected, "{table} {address}");
+            assert_eq!(same.headers.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn the_hint_about_a_missing_key_names_the_setting() {
+    let no_key = |table: &str| {
+        let settings = settings(&format!("[providers.openai]\nbase_url = 'http://h/v1'\n{table}"), &[]);
+        settings.providers["openai"].sources.no_key.clone().unwrap_or_default()
+    };
+    assert_eq!(no_key(""), "");
+    let none = no_key("api_key_env = ''\n");
+    assert!(none.starts_with("no key was sent: api_key_env is empty at ") && none.ends_with(":3"), "{none}");
+    let unset = no_key("api_key_env = 'CORP_KEY'\n");
+    assert!(unset.starts_with("no key was sent: environment variable CORP_KEY, named at "), "{unset}");
+}
+
+#[test]
 fn settings_do_not_print_secrets() {
     let settings = settings(
         "[providers.openai]\napi_key = 'hidden'\nheaders = { a = 'hidden' }\n",

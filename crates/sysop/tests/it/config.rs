@@ -1,6 +1,7 @@
 //! `sysop config`: path, effective values and warnings.
 
 use crate::World;
+use crate::support::{Mock, bash, say};
 
 #[test]
 fn path_prints_the_file_in_use() {
@@ -129,6 +130,17 @@ fn a_change_shows_the_old_and_the_new_value_without_secrets() {
     assert_eq!(err, "was: providers.gemini.api_key = [set]\nnow: providers.gemini.api_key = [set]\n");
     assert_eq!(told(&["unset", "deny"]), "was: deny = [\"reboot\"]\nnow: deny is not set\n");
     assert_eq!(told(&["set", "-q", "approve", "each"]), "");
+}
+
+#[test]
+fn the_configured_time_limit_applies_to_calls_that_set_none() {
+    let mock = Mock::start(&[("wait", vec![bash("sleep 1000"), say("It took too long.")])]);
+    let world = World::with_openai(&mock.url()).variable("SYSOP_TOOL_TIMEOUT_S", "1");
+    let run = world.finish(&["exec", "--approve", "auto", "wait for it"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.err.contains("timed out after the limit of 1 s"), "{run:?}");
+    let body = mock.last_body().to_string();
+    assert!(body.contains("[timed out after 1 s; stopped]") && body.contains("\"Default 1\""), "{body}");
 }
 
 #[test]

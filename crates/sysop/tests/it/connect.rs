@@ -506,12 +506,12 @@ fn unreachable_and_forbidden_servers_are_reported() {
     for command in ["connect", "attach"] {
         let run = here.finish(&[command, "--plain", &address]);
         assert_eq!(run.code, Some(1), "{run:?}");
-        let told = format!("error: cannot connect to http://{nobody} (");
+        let told = format!("error: cannot connect to http://{nobody} (Connection refused)\n");
         assert!(run.err.contains(&told) && !run.err.contains("hush"), "{run:?}");
         assert!(run.err.contains("check the URL, and that `sysop serve` is running there"), "{run:?}");
         let run = here.finish(&[command, "--plain", &format!("http://{nobody}")]);
         assert_eq!(run.code, Some(2), "{run:?}");
-        assert!(run.err.contains("SYSOP_TOKEN"), "{run:?}");
+        assert!(run.err.contains("error: no token given\n") && run.err.contains("SYSOP_TOKEN"), "{run:?}");
     }
     let mock = Mock::start(&[]);
     let server = RelayedServer::start(&mock);

@@ -3,7 +3,8 @@
 use std::io::Write as _;
 
 use crate::World;
-use crate::support::{Mock, say};
+use crate::person::{Person, at_a_terminal};
+use crate::support::{Mock, bash, say};
 
 /// Schema of an object with the name of a unit.
 const SCHEMA: &str = r#"{"type":"object","required":["unit"],"properties":{"unit":{"type":"string"}}}"#;
@@ -42,6 +43,8 @@ fn a_file_on_standard_input_is_truncated_after_one_mebibyte() {
     std::io::Seek::rewind(&mut file).unwrap();
     let run = world.start_with_file(&["exec", "count"], file).finish();
     assert_eq!(run.code, Some(0), "{run:?}");
+    let note = "note: only the first 1024 KiB of standard input are attached; more followed\n";
+    assert!(run.err.contains(note), "{run:?}");
     let prompt = prompts(&mock).remove(0);
     assert!(prompt.contains("(the first 1048576 bytes; more followed;"), "{}", &prompt[..100]);
     assert_eq!(prompt.matches('x').count(), 1024 * 1024);
@@ -57,6 +60,49 @@ fn an_open_pipe_without_data_is_not_waited_for() {
     running.err.wait_for_text("standard input is open but sent nothing within 1 s");
     assert_eq!(prompts(&mock), ["hello"]);
     assert_eq!(running.finish().code, Some(0));
+}
+
+#[test]
+fn keys_come_from_the_terminal_if_standard_input_has_data() {
+    let mock = Mock::start(&[("make", vec![bash("touch made"), say("It is made.")])]);
+    let world = World::with_openai(&mock.url());
+    let script =
+        format!("echo 'some data' | '{}' exec 'make it' | cat; stty -a", env!("CARGO_BIN_EXE_sysop"));
+    let restored = "isig icanon iexten echo ";
+    at_a_terminal(async {
+        let mut person = Person::starts(&world, "sh", &["-c", &script]);
+        person.sees("Run it?").await;
+        person.types("\u{3}").await;
+        person.sees(restored).await;
+        assert_eq!(person.leaves().await.0, 0);
+        assert!(!world.has("made"));
+        let mut person = Person::starts(&world, "sh", &["-c", &script]);
+        person.sees("Run it?").await;
+        person.types("y").await;
+        person.sees("It is made.").await;
+        person.sees(restored).await;
+        assert_eq!(person.leaves().await.0, 0);
+    });
+    assert!(world.has("made") && prompts(&mock)[0].contains("some data"));
+}
+
+#[test]
+fn keys_are_not_echoed_during_a_task_if_standard_input_has_data() {
+    let wait = bash("touch begun; until test -e typed; do sleep 0.05; done");
+    let mock = Mock::start(&[("make", vec![wait, say("It is made.")])]);
+    let world = World::with_openai(&mock.url());
+    let script =
+        format!("echo data | '{}' exec --approve auto 'make it'; stty -a", env!("CARGO_BIN_EXE_sysop"));
+    at_a_terminal(async {
+        let mut person = Person::starts(&world, "sh", &["-c", &script]);
+        person.sees("touch begun").await;
+        person.types("geheim\n").await;
+        std::fs::write(world.work().join("typed"), "").unwrap();
+        person.sees("It is made.").await;
+        person.sees("isig icanon iexten echo ").await;
+        let (code, seen) = person.leaves().await;
+        assert!(code == 0 && !seen.contains("geheim"), "{seen}");
+    });
 }
 
 #[test]

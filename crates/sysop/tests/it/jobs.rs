@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::World;
+use crate::person::{Person, at_a_terminal};
 use crate::support::{Mock, call, lines_of_json, processes_with, say, wait_until_gone};
 
 /// The results that the model has got, in order.
@@ -120,20 +121,99 @@ fn a_job_ends_with_the_program_that_started_it_and_is_named() {
 }
 
 #[test]
+fn each_way_to_quit_the_repl_warns_before_it_stops_a_job() {
+    for (line, again) in [("/exit", "enter /exit again"), ("quit", "enter quit again")] {
+        let server = Mock::start(&[("serve", vec![start("sleep 876543"), say("Started.")])]);
+        let world = World::with_openai(&server.url());
+        at_a_terminal(async {
+            let mut person = Person::sits_down(&world, &["chat", "--approve", "auto"]);
+            person.sees("›").await;
+            person.types("serve\r").await;
+            person.sees("Started.").await;
+            person.sees("›").await;
+            for _ in 0..2 {
+                person.types(&format!("{line}\r")).await;
+                person.sees(&format!("1 background job is running; {again} to stop it and quit")).await;
+                person.sees("›").await;
+                person.types("/jobs\r").await; // takes the wish to quit back
+                person.sees("sleep 876543").await;
+                person.sees("›").await;
+            }
+            person.types(&format!("{line}\r")).await;
+            person.sees(again).await;
+            person.sees("›").await;
+            person.types(&format!("{line}\r")).await;
+            assert_eq!(person.leaves().await.0, 0);
+        });
+        wait_until_gone("sleep 876543", Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_repl_warns_before_it_stops_a_job() {
+    let server = Mock::start(&[("serve", vec![start("sleep 765432"), say("Started.")])]);
+    let world = World::with_openai(&server.url());
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&world, &["chat", "--approve", "auto"]);
+        person.sees("›").await;
+        person.types("serve\r").await;
+        person.sees("Started.").await;
+        person.sees("›").await;
+        for warning in [
+            "Press Ctrl+C again to quit",
+            "1 background job is running; press Ctrl+C again to stop it and quit",
+        ] {
+            person.types("\u{3}").await;
+            person.sees(warning).await;
+            person.sees("›").await;
+        }
+        person.types("\u{3}").await;
+        assert_eq!(person.leaves().await.0, 0);
+    });
+    wait_until_gone("sleep 765432", Duration::from_secs(10));
+}
+
+#[test]
+fn a_line_during_a_turn_takes_the_wish_to_quit_back() {
+    let runs = call("bash", json!({ "command": "sleep 345678", "timeout_s": 600 }));
+    let server = Mock::start(&[("serve", vec![start("sleep 456789"), runs])]);
+    let world = World::with_openai(&server.url());
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&world, &["chat", "--approve", "auto"]);
+        person.sees("›").await;
+        person.types("serve\r").await;
+        person.sees("sleep 345678").await;
+        for _ in 0..2 {
+            person.types("/exit\r").await;
+            person.sees("1 background job is running; enter /exit again to stop it and quit").await;
+            person.types("/jobs\r").await;
+            person.sees(": sleep 456789").await;
+        }
+        person.types("/exit\r").await;
+        person.sees("enter /exit again").await;
+        person.types("/exit\r").await;
+        assert_eq!(person.leaves().await.0, 0);
+    });
+    for command in ["sleep 456789", "sleep 345678"] {
+        wait_until_gone(command, Duration::from_secs(10));
+    }
+}
+
+#[test]
 fn after_a_kill_the_outcome_of_a_job_is_unknown_and_nothing_is_left() {
     let server = Mock::start(&[
         (
             "serve",
-            vec![start("sleep 876543"), call("bash", json!({ "command": "sleep 60", "timeout_s": 60 }))],
+            vec![start("sleep 678912"), call("bash", json!({ "command": "sleep 60", "timeout_s": 60 }))],
         ),
         ("look", vec![jobs(json!({ "action": "read", "id": 1 })), say("Gone.")]),
     ]);
     let world = World::with_openai(&server.url());
     let run = world.start(&["exec", "--json", "--approve", "auto", "serve"]);
     run.out.wait_for("the second command", |text| text.contains("sleep 60"));
-    assert!(!processes_with("sleep 876543").is_empty());
+    assert!(!processes_with("sleep 678912").is_empty());
     run.kill();
-    wait_until_gone("sleep 876543", Duration::from_secs(20));
+    wait_until_gone("sleep 678912", Duration::from_secs(20));
     let id = world.only_session();
     let resume = format!("--resume={id}");
     let run = world.finish(&["exec", &resume, "--approve", "auto", "look"]);

@@ -250,6 +250,23 @@ fn the_first_start_offers_a_download_a_key_and_the_demo() {
 }
 
 #[test]
+fn declining_the_download_of_the_first_start_leads_back_to_the_choice() {
+    at_a_terminal(async {
+        let world = World::new();
+        let mut person = Person::sits_down(&world, &["chat"]);
+        person.sees("Your choice [1-3, q quits]").await;
+        person.types("1\r").await;
+        person.sees("Download? [y/N]").await;
+        person.types("\r").await;
+        person.sees("Your choice [1-3, q quits]").await;
+        person.types("q\r").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!((code, seen.matches("[3] look around with the demo").count()), (1, 2), "{seen}");
+        assert!(!seen.contains("not downloaded"), "{seen}");
+    });
+}
+
+#[test]
 fn declining_the_choice_of_the_first_start_is_no_bad_usage() {
     at_a_terminal(async {
         let world = World::new();
@@ -452,7 +469,7 @@ fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
     let mock = Mock::start(&[]);
     let url = format!("{}/v1", mock.url());
     let world = World::new()
-        .file(".config/sysop/config.toml", "aprove = \"ask\"\napprove = \"ask\"\nmodel = \"openai/old\"\n")
+        .file(".config/sysop/config.toml", "moue = true\napprove = \"ask\"\nmodel = \"openai/old\"\n")
         .variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &url)
         .variable("OPENAI_API_KEY", "sk-of-the-environment");
     let mut keeping = world.start_with_input(&["init"]);
@@ -463,7 +480,7 @@ fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
     keeping.type_text("4\n\n5\n");
     let run = keeping.finish();
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.err.contains("warning: ") && run.err.contains("did you mean `approve`?"), "{run:?}");
+    assert!(run.err.contains("warning: ") && run.err.contains("did you mean `mouse`?"), "{run:?}");
     assert!(run.err.contains("Nothing to change.") && !run.err.contains("answers and offers"), "{run:?}");
 
     let mut changing = world.start_with_input(&["init"]);
@@ -516,6 +533,9 @@ fn an_unknown_host_is_reported_with_a_suggestion() {
         run.err.contains("unknown host web9.invalid") && run.err.contains("did you mean `web1.invalid`?"),
         "{run:?}"
     );
+    let run = world.finish(&["exec", "--host", "web9.invalid,nowhere.invalid", "hello"]);
+    let faults = "error: unknown host web9.invalid, unknown host nowhere.invalid\nhint: did you mean `web1.invalid`?\n";
+    assert!(run.err.contains(faults), "{run:?}");
     let run = world.finish(&["chat", "--plain", "--host", "127.0.0.1:8941"]);
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.err.contains("hint: for a port, write `ssh://USER@HOST:PORT`"), "{run:?}");

@@ -38,6 +38,8 @@ fn check_prints_the_verdict_of_each_mode() {
     assert_eq!((&fish["verdict"], &fish["class"]), (&"ask".into(), &"opaque".into()), "{fish}");
     let far = world.run(&["policy", "check", "--host", "web1", "ls"]);
     assert!(far.out.contains("are resolved when"), "{far:?}");
+    let warning = "warning: web1 is not a configured host; the general settings were used\n";
+    assert!(far.code == Some(0) && far.err == warning, "{far:?}");
     for usage in [&["policy"][..], &["policy", "check"], &["policy", "check", "--mode", "some", "ls"]] {
         assert_eq!(world.run(usage).code, Some(2), "{usage:?}");
     }
@@ -51,6 +53,7 @@ fn a_hosts_restrictions_hold_under_each_name_and_in_each_list() {
          [[policy.rules]]\naction = 'deny'\nmatch = { program = 'touch', host = 'db' }\n\
          [[policy.rules]]\naction = 'allow'\nmatch = { program = 'make', host = 'web*' }\n",
     );
+    let world = world.variable("SYSOP_APPROVE", "auto");
     for (host, command, verdict) in [
         ("prod", "mkdir a", "deny"),
         ("10.0.0.9", "mkdir a", "deny"),
@@ -62,9 +65,32 @@ fn a_hosts_restrictions_hold_under_each_name_and_in_each_list() {
         ("web1,db", "touch a", "deny"),
         ("web1,web2", "touch a", "allow"),
     ] {
-        let answer = check(&world, &["--mode", "auto", "--host", host, command]);
+        let answer = check(&world, &["--host", host, command]);
         assert_eq!(answer["verdict"], verdict, "{host} {command}: {answer}");
     }
+    for (host, unknown) in [
+        ("prod", ""),
+        ("root@10.0.0.9", ""),
+        ("docker:app", ""),
+        ("pord", "warning: pord is not a configured host; the general settings were used\n"),
+        ("web1,pord", "warning: pord is not a configured host; the general settings were used\n"),
+    ] {
+        let run = world.run(&["policy", "check", "--host", host, "ls"]);
+        assert_eq!((run.code, run.err.as_str()), (Some(0), unknown), "{host}: {run:?}");
+    }
+    let loosened = check(&world, &["--mode", "auto", "--host", "prod", "mkdir a"]);
+    assert_eq!(loosened["verdict"], "allow", "as after /approve auto: {loosened}");
+    let decided = |host: &str| {
+        let out = world.run(&["policy", "check", "--host", host, "ls"]).out;
+        out.lines().last().unwrap_or_default().to_owned()
+    };
+    assert!(decided("prod").contains("approve = never from [hosts.prod] ("), "{}", decided("prod"));
+    assert!(decided("10.0.0.9").contains("never from [hosts], another name of 10.0.0.9 ("));
+    assert!(
+        decided("web1").contains("approve = auto from environment SYSOP_APPROVE ("),
+        "{}",
+        decided("web1")
+    );
     for (host, verdict) in [("web1", "allow"), ("web1,web2", "allow"), ("web1,db", "ask")] {
         let answer = check(&world, &["--mode", "ask", "--host", host, "make"]);
         assert_eq!(answer["verdict"], verdict, "{host}: {answer}");

@@ -45,6 +45,21 @@ fn a_step_is_skipped_checked_and_verified() {
 }
 
 #[test]
+fn a_run_without_a_name_lists_the_routines() {
+    let world = with_steps(
+        "[routines.up]\ncmd = 'uptime'\ndescription = 'Time; load'\n[routines.restart]\ncmd = 'true'\n",
+    );
+    let run = world.finish(&["run"]);
+    let told = "restart\nup       Time; load\nerror: no routine given\nhint: name one of the above, as in `sysop run NAME`\n";
+    assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(2), "", told), "{run:?}");
+    let none = World::new().finish(&["run"]);
+    assert!(
+        none.code == Some(2) && none.err.starts_with("error: there are no routines\nhint: add one to "),
+        "{none:?}"
+    );
+}
+
+#[test]
 fn a_failed_check_runs_nothing_and_a_failed_verify_is_retried() {
     let world = with_steps(
         "[[routines.check.steps]]\nname = 'no'\ncheck = 'test -e nothing'\ncmd = 'touch ran'\n\

@@ -289,6 +289,33 @@ fn deleting_a_session_removes_files_that_no_fork_needs() {
 }
 
 #[test]
+fn a_fork_on_a_server_begins_with_the_settings_of_its_session_at_that_turn() {
+    let mock = Mock::start(&[("apples", vec![say("Round.")]), ("pears", vec![say("Not round.")])]);
+    let world = World::with_openai(&mock.url());
+    let served = serve(&world, &["--approve", "ask"]);
+    let id = served.session();
+    let mut events = served.events(&id, 0);
+    for (mode, prompt) in [("each", "apples"), ("never", "pears")] {
+        served.post(&format!("/api/agent/sessions/{id}/configure"), &json!({ "approve": mode }));
+        while events.until("configured").last().unwrap()["approve"] != mode {}
+        served.post(&format!("/api/agent/sessions/{id}/messages"), &json!({ "content": prompt }));
+        events.until("assistant.done");
+    }
+    let settings = |id: &str| {
+        let mut text = String::new();
+        served.send("GET", &format!("/api/agent/sessions/{id}"), "", "").read_to_string(&mut text).unwrap();
+        let shown: Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
+        ["approve", "model", "host"].map(|name| shown[name].as_str().unwrap_or_default().to_owned())
+    };
+    for (before, mode) in [(1, "each"), (2, "never")] {
+        let fork = served.post(&format!("/api/agent/sessions/{id}/fork"), &json!({ "before": before }));
+        let fork = settings(fork["sessionId"].as_str().unwrap());
+        assert_eq!(fork, [mode, "openai/test-model", "local"], "before turn {before}");
+    }
+    served.kill();
+}
+
+#[test]
 fn the_log_records_calls_without_secrets_and_contents() {
     let mock = Mock::start(&[(
         "count",

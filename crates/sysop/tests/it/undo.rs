@@ -157,7 +157,7 @@ fn in_the_home_directory_what_sysop_writes_is_no_change() {
     let ran = world.finish(&["exec", "-v", "--root", home, "--approve", "auto", TASK]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.err.matches("changed: ").count(), 1, "{ran:?}");
-    assert!(ran.err.contains("/made created; undo: partly (sysop undo "), "{ran:?}");
+    assert!(ran.err.contains("/made created; undo: partial (sysop undo "), "{ran:?}");
     let listed = world.finish(&["sessions", "list"]).out;
     let id = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();
     let plan = world.finish(&["undo", id, "--plan"]);

@@ -78,6 +78,35 @@ fn passwords_in_urls_end_at_the_last_at_sign() {
 }
 
 #[test]
+fn special_characters_in_urls_may_be_of_a_password_but_not_within_a_query() {
+    for password in ["p?ss", "p#ss", "12#x", "80?x", "p?a=b", "801234?a=b", "?a=b"] {
+        let url = |password: &str| format!("https://joe:{password}@web/x");
+        assert_eq!(redact_shapes(&url(password)), url("[redacted: password]"));
+        assert_eq!(redact_command_shapes(&url(password)), url("[redacted]"));
+    }
+    for (scheme, password) in
+        [("postgres://joe", "2024?k=hunter2"), ("amqp://user", "99?pw=S3cret"), ("git+https://joe", "80?a=b")]
+    {
+        let url = |password: &str| format!("{scheme}:{password}@db");
+        assert_eq!(redact_shapes(&url(password)), url("[redacted: password]"));
+    }
+    for url in [
+        "postgres://localhost:5432?user=a@b",
+        "amqp://10.0.0.1:99?mail=a@b.c",
+        "redis://db.internal:6379?mail=a@b.c",
+        "http://[::1]:8080?mail=a@b.c",
+        "wss://host:8080?mail=a@b.c",
+        "https://host:8080?mail=a@b.c",
+        "GET https://host:8080?user.name=x&mail=a@b.c HTTP/1.1",
+        "https://host?next=mailto:a@b.c",
+        "https://host:8080/?mail=a@b.c",
+        "https://host/x?next=mailto:a@b.c",
+    ] {
+        assert_eq!(redact_shapes(url), url);
+    }
+}
+
+#[test]
 fn cookies_that_identify_a_user_are_redacted() {
     let mask = "[redacted: cookie]";
     for (text, clean) in [
@@ -142,8 +171,21 @@ fn variables_in_the_output_of_tools_are_redacted() {
         ("root 7 docker run --env=API_TOKEN=", "abcdefgh", " web"),
         ("docker run -e POSTGRES_PASSWORD=", "\"hunter2 x\"", " postgres"),
         ("  -e DB_PASSWORD=", "'hunter2x'", " \\"),
+        ("DB_PASS=", "correcthorse", ""),
+        ("export LDAP_PW=", "correcthorse", ""),
+        ("PASS=", "correcthorse", ""),
+        ("      MYSQL_PWD: ", "correcthorse", ""),
+        ("smtp_pass = ", "hunter22", ""),
     ] {
         assert_value_is_redacted(start, value, end);
+    }
+    for text in [
+        "PASS: tests/parse-all.sh\n",
+        "PASS: parse_all\n",
+        "PWD=/srv/app\nOLDPWD=workspace-1\n",
+        "COMPASS=northwest\n",
+    ] {
+        assert_eq!(redact_shapes(text), text);
     }
     let several = "Environment=A_TOKEN=abcdefgh B=c D_SECRET=abcdefgh";
     assert_eq!(redact_shapes(several), format!("Environment=A_TOKEN={mask} B=c D_SECRET={mask}"));

@@ -156,3 +156,37 @@ fn the_user_of_this_machine_is_called_you_and_a_token_of_a_server_by_its_name() 
     };
     assert!(has(&[open(), undone.into()], "Note You undid call 3"));
 }
+
+#[test]
+fn an_interrupted_turn_names_the_process_and_the_command_that_stopped() {
+    let interrupted =
+        || -> Step { Event::Paused { reason: PauseReason::Interrupted, detail: None, active_ms: 0 }.into() };
+    let call = bash("c1", "make");
+    let mut steps = vec![open(), started(1, "go").into(), replied(step(1, 1), "", vec![call.clone()]).into()];
+    let not_started: Vec<Step> = [steps.clone(), vec![interrupted()]].concat();
+    steps.push(Event::ToolStarted { call, origin: Origin::Model }.into());
+    steps.push(finished("c1", Outcome::new(Status::Interrupted, "outcome unknown")).into());
+    steps.push(interrupted());
+    let while_running = steps.clone();
+    steps.extend([Event::Resumed.into(), interrupted()]);
+    let may_run = "the running command may not have finished";
+    for (viewer, who) in [(None, "sysop exited"), (Some("tui"), "the server stopped")] {
+        let last_notice = |steps: &[Step]| {
+            let mut transcript = Transcript::new();
+            transcript.set_viewer(viewer);
+            for (step, seq) in steps.iter().zip(1..) {
+                let Step::Event(event) = step else { panic!("an event") };
+                let logged = Logged { seq: Seq(seq), at: Timestamp(0), event: Event::clone(event) };
+                transcript.apply(&Update::Logged(Arc::new(logged)));
+            }
+            let notice = |item: &Item| {
+                if let ItemBody::Notice(notice) = &item.body { Some(notice.text.clone()) } else { None }
+            };
+            transcript.items().rev().find_map(notice)
+        };
+        let text = |what| Some(format!("paused: {who} during this turn; {what}"));
+        assert_eq!(last_notice(&not_started), text("no command was running"));
+        assert_eq!(last_notice(&while_running), text(may_run));
+        assert_eq!(last_notice(&steps), text("no command was running"), "after it was resumed");
+    }
+}

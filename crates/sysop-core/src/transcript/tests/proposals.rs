@@ -61,7 +61,10 @@ fn the_way_to_approve_helps_in_every_mode() {
     );
     let rule = "run interactively, or allow the command with a rule in `[[policy.rules]]`";
     assert_eq!(hint(RiskClass::Opaque), rule, "`auto` asks about unknown effects, too");
-    assert_eq!(hint(RiskClass::Dangerous), "run interactively: this call needs approval in every mode");
+    assert_eq!(
+        hint(RiskClass::Dangerous),
+        "run it on a terminal, because this call needs approval in every mode"
+    );
     for command in ["for f in a b; do rm $f; done", "touch $(id)", "sort a > b | tee c"] {
         let hint = |class| hint_for(bash("c1", command), class);
         assert_eq!(
@@ -69,7 +72,10 @@ fn the_way_to_approve_helps_in_every_mode() {
             "run interactively, or use --approve auto",
             "no rule covers {command}"
         );
-        assert_eq!(hint(RiskClass::Opaque), "run interactively: this call needs approval in every mode");
+        assert_eq!(
+            hint(RiskClass::Opaque),
+            "run it on a terminal, because this call needs approval in every mode"
+        );
     }
     let edit = call("c1", "edit_file", json!({ "path": "a", "old_string": "b", "new_string": "c" }));
     assert_eq!(hint_for(edit, RiskClass::Changes), "run interactively, or use --approve auto");
@@ -161,16 +167,34 @@ fn a_rule_that_was_saved_is_told_apart_from_the_rules_of_a_config() {
         origin: "~/.config/sysop/rules.toml:1".into(),
     };
     let options = PolicyOptions::default();
+    let with_rule = PolicyOptions { rules: vec![saved.clone()], ..PolicyOptions::default() };
     assert_eq!(rules_sentence(None, &[saved]), "rule saved to rules.toml");
-    assert_eq!(rules_sentence(Some(&options), &[]), "rules added from the current config");
+    assert_eq!(rules_sentence(Some(&with_rule), &[]), "rules added from the current config");
+    assert_eq!(rules_sentence(Some(&options), &[]), "policy set from the current config");
     assert_eq!(rules_sentence(None, &[]), "rules added");
     let configured = |options: Option<PolicyOptions>| -> Step {
         let (dangerous, deny, rules) = Default::default();
         let change = ConfigChange::Rules { dangerous, deny, options, rules };
         Event::Configured { change, reached: None }.into()
     };
-    let notices = |step| drawn(&live(&[open(), step])).matches("rules added").count();
-    assert_eq!((notices(configured(Some(options))), notices(configured(None))), (1, 0));
+    let notices = |steps: &[Step]| {
+        let drawn = drawn(&live(&[&[open()], steps].concat()));
+        (drawn.matches("rules added").count(), drawn.matches("policy set").count())
+    };
+    assert_eq!(notices(&[configured(None)]), (0, 0));
+    assert_eq!(notices(&[configured(Some(with_rule.clone()))]), (1, 0));
+    let expiring = PolicyOptions { approval_expires_s: 3600, ..options.clone() };
+    let taken_over = [configured(Some(expiring)), configured(Some(options.clone()))];
+    assert_eq!(notices(&taken_over), (0, 0), "a server, and then a terminal, continues the session");
+    let asking = PolicyOptions { never_asks: true, ..options.clone() };
+    assert_eq!(notices(&[configured(Some(asking)), configured(Some(with_rule))]), (1, 1));
+    let change = ConfigChange::Rules {
+        dangerous: vec!["deploy".to_owned()],
+        deny: Vec::new(),
+        options: Some(options),
+        rules: Vec::new(),
+    };
+    assert_eq!(notices(&[Event::Configured { change, reached: None }.into()]), (1, 0));
 }
 
 #[test]

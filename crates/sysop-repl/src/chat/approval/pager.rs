@@ -119,6 +119,7 @@ impl<'a> Pager<'a> {
             | QuestionInput::Escape
             | QuestionInput::Interrupt
             | QuestionInput::Suspend
+            | QuestionInput::Pause
             | QuestionInput::Withdrawn => None,
         }
     }

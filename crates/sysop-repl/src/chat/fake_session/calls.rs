@@ -23,6 +23,20 @@ fn host(host: &str, exit_code: i32, group: u32) -> HostOutcome {
 }
 
 impl State {
+    /// Ends the session: another process has changed it.
+    pub(super) fn end_taken(&mut self) {
+        self.is_taken = true;
+        self.listeners.clear();
+    }
+
+    /// Runs a command that another user typed. From then on, commands of this user have a name, too.
+    pub(super) fn direct_by(&mut self, by: &str, command: &str) {
+        let arguments = serde_json::Map::from_iter([("command".to_owned(), json!(command))]);
+        self.user = Some(by.to_owned());
+        self.direct("bash".to_owned(), arguments, Origin::User);
+        self.user = Some("me".to_owned());
+    }
+
     pub(super) fn prompt_about_calls(&mut self, word: &str) {
         match word {
             "changed" => {

@@ -10,7 +10,7 @@ use sysop_core::transcript::{Decider, ItemBody, ItemId, Proposal, ProposalState,
 use sysop_core::ui_text;
 use sysop_core::undo::changed_line;
 use sysop_term::diff::FileEdit;
-use sysop_term::output::{end_rows, host_rows, shown_text, status_role};
+use sysop_term::output::{end_rows, host_rows, shown_beside_hosts, shown_text, status_role};
 use sysop_term::plan::{call_rows, command_rows, origin_rows, reason_rows};
 use sysop_term::{StyleRole, TextRow};
 
@@ -62,8 +62,6 @@ impl PanelView {
         }
         let panel = Panel::new(screen.render_options());
         let mut rows = if is_own { Vec::new() } else { origin_rows(plan, panel.inner(), THEME) };
-        let granted = words::granted(plan);
-        rows.extend(granted.iter().flat_map(|text| wrap(&row(text, StyleRole::Dim), panel.inner(), 2)));
         if FileEdit::of(call).is_some() {
             rows.extend(reason_rows(plan, panel.inner(), THEME));
             // Calls run one after the other, so the number of this one is the next.
@@ -125,9 +123,9 @@ impl PanelView {
             screen.rows(&output.finish(Panel::new(screen.render_options()), rest.as_deref()))?;
         }
         screen.rows(&host_rows(&ui_text::host_groups(&outcome.hosts), columns, THEME))?;
-        if !streamed && worth_it && !shown_text(outcome).trim().is_empty() {
-            let text = format!("{}\n", shown_text(outcome));
-            let rows = self.output_of(call, transcript, screen)?.push_styled(&text, &outcome.styles);
+        let (shown, styles) = shown_beside_hosts(outcome);
+        if !streamed && worth_it && !shown.trim().is_empty() {
+            let rows = self.output_of(call, transcript, screen)?.push_styled(&format!("{shown}\n"), &styles);
             screen.rows(&rows)?;
         }
         if let Some(output) = self.output.take() {
@@ -144,9 +142,16 @@ impl PanelView {
         Ok(())
     }
 
-    pub(super) fn end_rows(&self, outcome: &Outcome, columns: usize) -> Vec<TextRow> {
+    fn end_rows(&self, outcome: &Outcome, columns: usize) -> Vec<TextRow> {
         let full_output = words::full_output(outcome, self.artifacts.as_deref());
         end_rows(outcome, full_output.as_deref(), columns, THEME)
+    }
+
+    /// Returns the summaries of an outcome, first those of its hosts, if there are several.
+    pub(super) fn summary_rows(&self, outcome: &Outcome, columns: usize) -> Vec<TextRow> {
+        let mut rows = host_rows(&ui_text::host_groups(&outcome.hosts), columns, THEME);
+        rows.extend(self.end_rows(outcome, columns));
+        rows
     }
 
     /// Returns the panel for a call's output, creating it if necessary.

@@ -20,7 +20,7 @@ use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
 use super::{AwaitedUpdate, Repl};
 use crate::chat::ReplLayout;
-use crate::render::words;
+use crate::render::{row, truncate, words};
 
 /// Maximum number of past sessions to list.
 const SESSIONS_LISTED: usize = 15;
@@ -207,7 +207,7 @@ impl Repl {
     pub(super) fn jobs(&mut self, command: JobsCommand) -> io::Result<()> {
         match command {
             JobsCommand::Stop(job) => self.send(Input::StopJob { job }),
-            JobsCommand::List if self.running() => self.note(&ui_text::running_jobs(self.transcript.jobs())),
+            JobsCommand::List if self.running() => self.list_running_jobs(),
             JobsCommand::List => self.direct("jobs", json!({ "action": "list" }), Origin::User),
             JobsCommand::Read(job) => {
                 self.direct("jobs", json!({ "action": "read", "id": job.0 }), Origin::User)
@@ -215,12 +215,27 @@ impl Repl {
         }
     }
 
+    /// Lists the running jobs, each on a row.
+    fn list_running_jobs(&mut self) -> io::Result<()> {
+        if self.transcript.jobs().is_empty() {
+            return self.note(&ui_text::running_jobs(self.transcript.jobs()));
+        }
+        let (columns, now) = (self.screen.render_options().width.saturating_sub(1), words::now());
+        let rows = self.transcript.jobs().iter().map(|(id, job)| {
+            let time = self.transcript.job_run_time(id, now);
+            truncate(&row(&ui_text::job_line(id, job, time.as_deref()), StyleRole::Dim), columns).text()
+        });
+        let rows: Vec<String> = rows.collect();
+        self.note(&rows.join("\n"))
+    }
+
     pub(super) fn routine(&mut self, name: &str, values: &[(String, String)]) -> io::Result<()> {
         let Some(routine) = self.routines.iter().find(|routine| routine.name == name) else {
             let text = format!("unknown routine {name}; see /routines");
             return self.view.say(&text, StyleRole::Warn, &mut self.screen);
         };
-        match (routine.render)(values) {
+        let host = self.transcript.session_info().map_or("", |facts| &facts.host);
+        match (routine.render)(host, values) {
             Ok(command) => self.direct("bash", json!({ "command": command }), Origin::Routine),
             Err(error) => self.view.say(&error, StyleRole::Warn, &mut self.screen),
         }

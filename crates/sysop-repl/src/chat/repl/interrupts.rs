@@ -67,8 +67,7 @@ impl Repl {
 
     pub(super) fn interrupted_at_prompt(&mut self) -> io::Result<()> {
         if self.prompt_interrupted {
-            self.leaving = Some(Exit::Done);
-            return Ok(());
+            return self.leave_or_warn(Exit::Done, "press Ctrl+C");
         }
         self.prompt_interrupted = true;
         self.view.say(

@@ -23,22 +23,25 @@ impl Repl {
         }
     }
 
-    /// Handles Ctrl+D at the prompt. Leaves at once, unless that would stop background jobs: then the key must be pressed
-    /// twice. A pipe ends only once.
+    /// Handles Ctrl+D at the prompt.
     pub(super) fn end_of_input(&mut self) -> io::Result<()> {
+        self.leave_or_warn(self.exit_at_end, "press Ctrl+D")
+    }
+
+    /// Leaves at once, unless that would stop background jobs: then the user must do it twice. A pipe ends only once.
+    /// `action` tells the user to do it.
+    pub(super) fn leave_or_warn(&mut self, exit: Exit, action: &str) -> io::Result<()> {
         let stops_jobs = self.context.leaving == ExitBehavior::StopTurn && self.is_on_terminal;
-        let warning = match self.transcript.jobs().len() {
-            _ if !stops_jobs || self.quit_asked => None,
+        let running = match self.transcript.jobs().len() {
             0 => None,
-            1 => Some("a background job is running; press Ctrl+D again to stop it and quit".to_owned()),
-            count => {
-                Some(format!("{count} background jobs are running; press Ctrl+D again to stop them and quit"))
-            }
+            1 => Some(("1 background job is running".to_owned(), "it")),
+            count => Some((format!("{count} background jobs are running"), "them")),
         };
-        let Some(warning) = warning else {
-            self.leaving = Some(self.exit_at_end);
+        let Some((running, them)) = running.filter(|_| stops_jobs && !self.quit_asked) else {
+            self.leaving = Some(exit);
             return Ok(());
         };
+        let warning = format!("{running}; {action} again to stop {them} and quit");
         self.quit_asked = true;
         self.view.say(&warning, StyleRole::Warn, &mut self.screen)
     }

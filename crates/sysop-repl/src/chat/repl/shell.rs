@@ -96,7 +96,7 @@ impl Repl {
                 shell.state = State::Opening(async move { terminal.watch().await }.boxed());
                 let host = self.transcript.session_info().map(|facts| facts.host.clone()).unwrap_or_default();
                 self.note(&format!(
-                    "terminal on {}: Ctrl+] to return, Ctrl+C to cancel opening",
+                    "terminal on {}: Ctrl+] to return, Ctrl+C to cancel",
                     words::host_summary(&host)
                 ))
             }

@@ -13,6 +13,7 @@ use sysop_term::command::{InputLine, JobsCommand, parse};
 
 use super::{ActiveRead, AwaitedUpdate, Repl, ReplSignals};
 use crate::chat::input_reader::ReadRequest;
+use crate::render::words;
 
 impl Repl {
     pub(super) fn read_ahead(&mut self) {
@@ -100,6 +101,16 @@ impl Repl {
         self.handle_line(line, signals).await
     }
 
+    /// Says that the prompt that was just sent waits for the connection to the server, if it does.
+    pub(super) fn note_undelivered(&mut self) -> io::Result<()> {
+        let connection = self.session.connection();
+        let Some(prompt) = connection.undelivered.last().filter(|_| connection.is_lost) else {
+            return Ok(());
+        };
+        self.expected = None;
+        self.note(&words::undelivered(prompt))
+    }
+
     /// Sends a prompt that starts a turn or is queued behind the current one. The session's event shows it.
     async fn queue(&mut self, text: String) -> io::Result<()> {
         let input = prompt_with_images(self.context.service.as_ref(), self.session.id(), text.clone()).await;
@@ -117,7 +128,7 @@ impl Repl {
                 }
                 self.queued.extend(sent);
                 self.expected = Some((awaited, Instant::now()));
-                Ok(())
+                self.note_undelivered()
             }
             Err(error) => {
                 self.add_to_draft(&text);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::id::CallId;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::{StyleRole, TextRow, paint};
@@ -27,6 +27,7 @@ impl ApprovalIo for Scripted {
                 self.now = self.now.max(at);
                 let (_, c) = self.keys.remove(0);
                 let code = match c {
+                    '\u{10}' => return Ok(Some(KeyEvent::new(KeyCode::Char('p'), KeyModifiers::CONTROL))),
                     '\n' => KeyCode::Enter,
                     '\u{1b}' => KeyCode::Esc,
                     '▼' => KeyCode::End,
@@ -220,10 +221,22 @@ fn a_command_line_at_the_question_rejects_nothing() {
         let told = drawn.iter().any(|row| row.contains("answer first; /commands work at the prompt"));
         assert!(told, "{line}: {drawn:?}");
     }
+    for line in ["/stop", "/exit"] {
+        let (_, drawn, _) = asked(&[(400, 'x'), (401, 'z'), (5000, 's')], vec![Some(line.to_owned())]);
+        assert!(drawn.iter().any(|row| row.contains("answer first: s stops the turn")), "{line}: {drawn:?}");
+    }
     for path in ["/etc/hosts is the right file", "/etc/x"] {
         let (answer, ..) = asked(&[(400, 'x'), (401, 'z')], vec![Some(path.to_owned())]);
         assert_eq!(answer, ApprovalOutcome::Reject(path.to_owned()));
     }
+}
+
+#[test]
+fn a_turn_is_not_paused_at_a_question() {
+    let (answer, drawn, _) = asked(&[(400, '\u{10}'), (5000, 's')], vec![]);
+    assert_eq!(answer, ApprovalOutcome::StopTurn);
+    assert!(drawn[2].ends_with(" answer first; the turn can be paused after that"), "{drawn:?}");
+    assert!(drawn[3].contains("Run it?"), "{drawn:?}");
 }
 
 #[test]

@@ -45,6 +45,20 @@ async fn the_plain_form_works_through_a_pipe() {
     assert_eq!(code, 0);
 }
 
+/// The mode of a session that is opened again is that of the config, which is set behind the end of the log.
+#[tokio::test]
+async fn the_header_of_a_resumed_session_has_the_settings_in_effect() {
+    let (text, _) = plain_form("resumed", "/exit\n").await;
+    expect![[r#"
+        sysop: demo/one on web1, approval never
+
+        (approval mode set to `never`)
+
+        You: /exit
+    "#]]
+    .assert_eq(&text);
+}
+
 #[tokio::test]
 async fn commands_of_other_users_are_shown_with_their_names() {
     let (text, _) = plain("bob\n!ls\n/exit\n").await;
@@ -305,7 +319,7 @@ async fn plain_rejections_say_why() {
 
         You: denied
         [Tool: bash("touch it")]
-        (not run: denied by a hook: no ticket; nothing ran)
+        (not run: denied by a hook: no ticket)
 
         You: changed
         [Tool: bash("act")]
@@ -334,6 +348,13 @@ async fn a_session_that_another_process_changed_ends_with_the_command_that_reope
 async fn an_equal_prompt_of_another_process_does_not_count_as_sent() {
     let (text, _) = plain_form("continued", "taken\n").await;
     assert!(text.contains("not sent: taken"), "{text}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_the_session_reports_as_unsent_is_not_reported_again() {
+    let (text, code) = plain("unsent\n").await;
+    assert!(code == 1 && text.contains("changed by another process"), "{text}");
+    assert!(!text.contains("not sent"), "{text}");
 }
 
 #[tokio::test]

@@ -50,3 +50,12 @@ async fn messages_for_programs_are_of_the_turn_of_the_task() {
         assert!(!out.contains("All is *well*."), "{out}");
     }
 }
+
+#[tokio::test]
+async fn a_session_is_named_before_a_prompt_is_sent_to_it() {
+    let mut rig = prompt("unsent");
+    rig.context.chosen_title = Some("clean up".to_owned());
+    assert_eq!(exit(rig.context).await, Exit::Failed);
+    let err = rig.err.text();
+    assert!(err.starts_with("resuming \"clean up\" on web1 in /srv/app\n"), "{err}");
+}

@@ -116,3 +116,15 @@ async fn waiting_for_a_stopping_turn_is_bounded() {
     assert_eq!(run(rig.context).await, Exit::Interrupted);
     assert_eq!(begun.elapsed().as_secs(), CANCEL_WAIT.as_secs());
 }
+
+#[tokio::test]
+async fn a_rejected_undo_says_once_that_nothing_ran() {
+    let mut rig = rig(ExecTask::Undo { step: Some(2), plan_only: false });
+    rig.context.ask = Some(answering(ApprovalOutcome::Reject(String::new())));
+    let (out, err) = (rig.out.clone(), rig.err.clone());
+    exit(rig.context).await;
+    assert_eq!(out.text(), "");
+    let told: Vec<_> =
+        err.text().lines().filter(|line| line.contains("nothing ran")).map(str::to_owned).collect();
+    assert_eq!(told, ["  rejected; nothing ran"], "{}", err.text());
+}

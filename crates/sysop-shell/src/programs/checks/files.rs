@@ -26,7 +26,7 @@ pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
         None => {}
     }
     if reading.unknown.iter().any(|word| !word.text().starts_with('-')) {
-        state.note(call.span, RiskClass::Opaque, "deletes a target that is computed at run time");
+        state.note(call.span, RiskClass::Opaque, "deletes a path that is computed at run time");
     }
     for word in &reading.operands {
         let span = call.span_of(word);
@@ -38,7 +38,7 @@ pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
         {
             state.note(span, RiskClass::Dangerous, "deletes all files in a directory");
         } else if word.expands {
-            state.note(span, RiskClass::Opaque, "deletes a target that is computed at run time");
+            state.note(span, RiskClass::Opaque, "deletes a path that is computed at run time");
         }
     }
 }

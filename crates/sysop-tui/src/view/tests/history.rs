@@ -222,6 +222,28 @@ fn a_card_shows_the_location_of_a_lent_tool() {
 }
 
 #[test]
+fn a_card_names_the_machine_of_a_server_only_beside_another_machine() {
+    let host = sysop_core::ui_text::server_machine("ops.example.com");
+    let on_server = SessionSpec { host, ..crate::tests::world::spec() };
+    let mut story = Story { transcript: Transcript::of(&on_server), ..Story::new() };
+    let mut reader = Reader::new(60, 20);
+    story.prompt("go").step();
+    story.ran(bash("a", "ls"), Outcome::ok("kept.md"));
+    let seen = reader.see(&story);
+    assert!(seen.contains("kept.md") && !seen.contains("ops.example.com"), "{seen}");
+    let tool = ToolSpec {
+        name: "client_bash".into(),
+        description: "".into(),
+        parameters: serde_json::json!({}).into(),
+        effect: ToolEffect::Command,
+    };
+    let client_tools = ClientTools { tools: vec![tool], root: "/home/me".into() };
+    story.log(Event::configured(ConfigChange::ClientTools(client_tools)));
+    let seen = reader.see(&story);
+    assert!(seen.contains("· on local on ops.example.com"), "{seen}");
+}
+
+#[test]
 fn the_focused_item_scrolls_into_view() {
     let story = long(60);
     let mut reader = Reader::new(40, 10);

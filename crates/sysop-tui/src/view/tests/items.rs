@@ -254,9 +254,9 @@ fn the_reason_why_a_host_was_not_reached_is_told_once() {
             $ uptime
             │ == web1 (1 host of 2): exit code 0 ==
             │ up
-            ✗ 1 host (web2): not run: connection refused
-            ✓ 1 host (web1): exit 0, 200 ms
-            ✗ failed, 200 ms
+            ✗ web2: not run: connection refused
+            ✓ web1: exit 0, 200 ms
+            ✗ not run on 1 of 2 hosts, 200 ms
 
         "#]],
     );
@@ -291,7 +291,7 @@ fn a_fleet_shows_odd_hosts_first() {
             $ df
             │ web3: disk full
             │ web1, web2: ok
-            ✗ 1 host (web3): exit 1, 200 ms
+            ✗ web3: exit 1, 200 ms
             ✓ 2 hosts (web1, web2): exit 0, 200 ms
             ✗ failed on 1 of 3 hosts, 200 ms
 
@@ -560,13 +560,13 @@ fn prompts_show_their_senders_once_several_people_take_part() {
     story.prompt_by("second", Some("b\u{1b}[31mob"));
     check(
         &story,
-        20,
+        40,
         7,
         expect![[r#"
-            ❯ ada
+            ❯ from ada (server token):
               first
 
-            ❯ b\x1b[31mob
+            ❯ from b\x1b[31mob (server token):
               second
 
 

@@ -51,6 +51,8 @@ fn a_wrong_value_names_the_variable_and_its_pattern() {
     );
     let unknown = restart.render(&values(&[("nam", "x")])).unwrap_err();
     assert_eq!(unknown.to_string(), r#"unknown variable "nam"; available variables: name"#);
+    let twice = restart.render(&values(&[("name", "x"), ("name", "y")])).unwrap_err();
+    assert_eq!(twice.to_string(), "`name` has two values; give it one");
     let undeclared = routine("echo {{other}}", None, Some("x")).render(&[]).unwrap_err();
     assert!(matches!(undeclared, RoutineError::Undeclared { .. }), "{undeclared}");
 }

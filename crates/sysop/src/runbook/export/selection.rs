@@ -404,7 +404,10 @@ fn step_name(call: &RecordedCall, step: &RunbookStep) -> String {
             let line = command.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             neutralize_line(line.trim()).into_owned()
         }
-        (StepAction::Edit(edit), "") => format!("edit {}", neutralize_line(&edit.file)),
+        (StepAction::Edit(edit), "") => {
+            let verb = if edit.sha256.as_deref() == Some(ABSENT) { "create" } else { "edit" };
+            format!("{verb} {}", neutralize_line(&edit.file))
+        }
         (_, reason) => reason.to_owned(),
     };
     let mut name: String = text.chars().take(NAME_CHARS_MAX).collect();

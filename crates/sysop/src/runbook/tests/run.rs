@@ -8,10 +8,7 @@ use sysop_repl::exec::{
 };
 
 use super::*;
-use crate::config::tests::World;
-use crate::global_flags::GlobalFlags;
 use crate::runbook::run::{RunRange, RunbookRun};
-use crate::settings::tests::load;
 
 /// A run, its next action, and the lines that it printed so far.
 struct Play {
@@ -23,13 +20,17 @@ struct Play {
 impl Play {
     /// Starts the steps on a system that has all programs.
     fn new(steps: &str) -> Self {
+        Self::with_flags(&GlobalFlags::default(), steps)
+    }
+
+    fn with_flags(flags: &GlobalFlags, steps: &str) -> Self {
         let text = format!("[routines.r]\ndescription = 'x'\n{steps}");
         let mut read = routines_of_text(Path::new("book.toml"), &text).unwrap();
         let routine = read.routines.remove("r").unwrap();
         assert!(routine.faults.is_empty(), "{:?}", routine.faults);
         let (values, invocation) = (BTreeMap::new(), "sysop run r".to_owned());
         let book = Runbook { name: "r".to_owned(), routine, values, invocation };
-        let settings = load(&World::new(), &GlobalFlags::default(), &[]).unwrap();
+        let settings = load(&World::new(), flags, &[]).unwrap();
         let mut run = RunbookRun::new(book, RunRange::Steps { from: 1 }, &settings).unwrap();
         let first = run.next(SequenceEvent::Started);
         let mut play = Self { run, action: first.action, said: first.progress };
@@ -315,6 +316,22 @@ fn the_answers_of_probes_are_told() {
         "done: 1 step",
     ];
     assert_eq!(play.said, told);
+}
+
+#[test]
+fn a_failed_run_names_its_host_and_how_to_go_on() {
+    let steps = "[[routines.r.steps]]\nname = 'look'\ncmd = 'make a'\n\
+                 [[routines.r.steps]]\nname = 'b'\ncmd = 'make b'\n";
+    let on_web1 = GlobalFlags { host: Some("web1".to_owned()), ..GlobalFlags::default() };
+    let mut play = Play::with_flags(&on_web1, steps);
+    play.runs("make a", 3);
+    let difference = "exit code 3, expected 0; fix the cause, then";
+    let first = format!("stopped at step 1 of 2 (look) on web1: {difference} run `sysop run r` again");
+    assert_eq!(play.end().1, first);
+    let mut play = Play::new(steps);
+    play.runs("make a", 0).runs("make b", 3);
+    let second = format!("stopped at step 2 of 2 (b): {difference} continue with `sysop run r --from 2`");
+    assert_eq!(play.end().1, second);
 }
 
 #[test]

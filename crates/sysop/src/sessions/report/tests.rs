@@ -92,7 +92,7 @@ fn a_report_names_what_was_done_by_whom_and_where() {
         "(9.0 s)\n",
         "1. 00:00:04, proposed by the model, edited and allowed by ada, failed, 1.5 s",
         "   - reason: it hangs\n",
-        "   - 1 host (web2): exit 1, 40 ms\n",
+        "   - web2: exit 1, 40 ms\n",
         "   systemctl restart nginx\n",
         "- call 1: file a created\n",
         "- call 1: unit nginx restarted\n",
@@ -103,6 +103,14 @@ fn a_report_names_what_was_done_by_whom_and_where() {
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
+}
+
+#[test]
+fn a_report_says_that_the_token_of_the_printed_url_was_used() {
+    let mut record = session();
+    record.opened_by = Some("start".to_owned());
+    let text = markdown(&record, Path::new("/nothing"));
+    assert!(text.contains("- Opened by: the server's start token\n"), "{text}");
 }
 
 #[test]

@@ -38,10 +38,15 @@ fn approvals_and_calls_are_audited_with_user_host_and_result() {
     let id = session.rsplit('/').next().unwrap();
     let work = world.work().canonicalize().unwrap().display().to_string();
     let what = format!("on local:{work} bash: echo content-of-a-file --password [redacted] [redacted] >said");
+    let unknown = world.finish(&["audit", "show", "--session", "zzz"]);
+    let why =
+        "error: no session with id `zzz` in the audit log\nhint: run `sysop audit show` to see its entries\n";
+    assert_eq!((unknown.code, unknown.err.as_str()), (Some(2), why), "{unknown:?}");
     for line in [
-        format!("decided  allow by start for start {what} in session {id}"),
-        format!("started  by start for start {what} in session {id}"),
-        format!("finished ok for start {what} exit 0 in session {id}"),
+        format!("decided  allowed by `start` for `start` {what} in session {id}\n"),
+        format!("started  by `start` for `start` {what} in session {id}\n"),
+        format!("finished ok for `start` {what} exit 0 in session {id}\n"),
+        "Z log opened\n".to_owned(),
     ] {
         assert!(shown.contains(&line), "{line}\nis not in\n{shown}");
     }

@@ -73,7 +73,7 @@ fn each_ssh_failure_is_distinguished() {
     let run = routine(&far, "new");
     assert_eq!((run.code, run.out.as_str(), run.err.lines().count()), (Some(3), "", 2), "{run:?}");
     let asked = "error: ssh new asks `The authenticity of host";
-    let why = "standard input or standard error is not a terminal";
+    let why = "there is no terminal to ask on";
     assert!(run.err.contains(asked) && run.err.contains(why), "{run:?}");
     let next = "hint: run `ssh new` once, compare the fingerprint and accept it\n";
     assert!(run.err.ends_with(next), "{run:?}");

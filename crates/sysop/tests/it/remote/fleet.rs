@@ -112,7 +112,7 @@ fn an_unreachable_host_does_not_affect_others_but_the_task_fails() {
     let fleet = Fleet::with(&[("make", vec![bash("touch made; echo done"), say("Down is down.")])]);
     let run = fleet.world.finish(&["exec", "--host", "alpha,down,gamma", "--approve", "auto", "make"]);
     assert_eq!((run.code, run.out.as_str()), (Some(1), "Down is down.\n"), "{run:?}");
-    let reason = "\n  1 host (down): not run: connection refused (port 1); check the port";
+    let reason = "\n  down: not run: connection refused (port 1); check the port";
     assert!(run.err.contains(reason), "{run:?}");
     let error = "\nerror: not done on down: connection refused (port 1)\nhint: check the port";
     assert!(run.err.contains(error), "{run:?}");

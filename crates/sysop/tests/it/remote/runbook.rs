@@ -139,7 +139,8 @@ fn a_recorded_session_is_replayed_stops_at_drift_and_is_undone() {
     fs::create_dir_all(hosts.site(2).join("a b")).unwrap();
     let drifted = run("three", &[]);
     assert_eq!(drifted.code, Some(1), "{drifted:?}");
-    let difference = format!("stopped at step 7 of {STEPS} (mkdir 'site/a b'): exit code 1, expected 0");
+    let difference =
+        format!("stopped at step 7 of {STEPS} (mkdir 'site/a b') on three: exit code 1, expected 0");
     assert!(drifted.err.contains(&difference), "{drifted:?}");
     let hint = format!("continue with `sysop run --file {book} --host three --approve auto site --from 7`");
     assert!(drifted.err.contains(&hint), "{drifted:?}");

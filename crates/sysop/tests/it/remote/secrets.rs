@@ -254,7 +254,7 @@ fn without_a_terminal_a_password_prompt_ends_the_task() {
     let sentences: Vec<&str> = run.err.lines().filter(|line| line.starts_with("error: ")).collect();
     assert_eq!(sentences.len(), 1, "{run:?}");
     assert!(sentences[0].contains("asks `[sudo] password for me:`"), "{run:?}");
-    assert!(sentences[0].contains("standard input or standard error is not a terminal"), "{run:?}");
+    assert!(sentences[0].contains("there is no terminal to ask on"), "{run:?}");
     let log = far.log();
     assert_eq!(outcomes(&log)[0]["status"], "failed");
     let output = outcomes(&log)[0]["output"].as_str().unwrap();
