@@ -81,7 +81,7 @@ enum Delivery {
     Refused,
 }
 
-/// What a lost connection did to the pending messages.
+/// Consequences of a lost connection for the pending messages.
 #[derive(Default)]
 pub(crate) struct OutboxLoss {
     /// Clauses for the user, such as "your command was not sent".

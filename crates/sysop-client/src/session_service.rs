@@ -512,9 +512,17 @@ mod tests {
     use sysop_core::event::{Delta, Logged};
     use sysop_wire::Encoder;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+
+    async fn read_head(stream: &mut TcpStream) -> Vec<u8> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        head
+    }
 
     /// Serves an empty list of sessions, and this response for each session. Returns the URL.
     async fn server(status: &'static str, body: &'static str) -> String {
@@ -522,10 +530,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await.unwrap());
-                }
+                let head = read_head(&mut stream).await;
                 let is_session = head.starts_with(b"GET /api/agent/sessions/");
                 let (status, body) =
                     if is_session { (status, body) } else { ("200 OK", r#"{"sessions":[]}"#) };
@@ -587,10 +592,7 @@ mod tests {
         let mut bodies = Vec::new();
         let serving = async {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await.unwrap());
-                }
+                let head = read_head(&mut stream).await;
                 let head = String::from_utf8(head).unwrap().to_lowercase();
                 let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
                 let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
@@ -643,10 +645,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await.unwrap());
-                }
+                let head = read_head(&mut stream).await;
                 let row = |id: &str| json!({ "sessionId": id, "created": 0, "changed": 0, "lastSeq": 1, "host": "local" });
                 let is_at = |path: &str| head.starts_with(format!("GET {path} ").as_bytes());
                 let (status, body) = match () {

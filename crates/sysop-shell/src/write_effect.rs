@@ -1,6 +1,6 @@
 //! Effect of a program on the paths that it writes, and the words for it.
 
-/// What a program does to the paths that the table lists as written.
+/// Effect of a program on the paths that the table lists as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteEffect {
     Write,

@@ -175,6 +175,15 @@ impl Rig {
         Self::with_mode(ApprovalMode::Ask, policy).await
     }
 
+    /// Creates a rig whose server proposes a command for this machine, as call `1`.
+    async fn with_proposal(command: &str) -> Self {
+        let mut rig = Self::new(PolicyOptions::default()).await;
+        rig.announce(&["bash"], "/work");
+        rig.propose("1", "bash", bash(command));
+        rig.proposal().await;
+        rig
+    }
+
     async fn with_mode(approve: ApprovalMode, policy: PolicyOptions) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -417,10 +426,7 @@ async fn a_session_grant_shows_the_scope_computed_by_this_client() {
 
 #[tokio::test]
 async fn a_proposal_swapped_during_review_allows_nothing() {
-    let mut rig = Rig::new(PolicyOptions::default()).await;
-    rig.announce(&["bash"], "/work");
-    rig.propose("1", "bash", bash("touch a"));
-    rig.proposal().await;
+    let mut rig = Rig::with_proposal("touch a").await;
     // Events that were already sent are not shown again.
     rig.seq -= 1;
     rig.propose("1", "bash", bash("rm -rf b"));
@@ -499,10 +505,7 @@ async fn a_server_question_names_the_server_as_recipient() {
 
 #[tokio::test]
 async fn a_decision_that_a_lost_connection_dropped_allows_nothing() {
-    let mut rig = Rig::new(PolicyOptions::default()).await;
-    rig.announce(&["bash"], "/work");
-    rig.propose("1", "bash", bash("touch a"));
-    rig.proposal().await;
+    let mut rig = Rig::with_proposal("touch a").await;
     *rig.faults.break_at.lock() = Some("approval.decision");
     rig.decide("1", Decision::Allow { command: None });
     rig.hears("approval.decision").await;
@@ -519,10 +522,7 @@ async fn a_decision_that_a_lost_connection_dropped_allows_nothing() {
 
 #[tokio::test]
 async fn a_decision_that_the_server_refused_allows_nothing() {
-    let mut rig = Rig::new(PolicyOptions::default()).await;
-    rig.announce(&["bash"], "/work");
-    rig.propose("1", "bash", bash("touch a"));
-    rig.proposal().await;
+    let mut rig = Rig::with_proposal("touch a").await;
     rig.decide("1", Decision::Allow { command: None });
     let decision = rig.hears("approval.decision").await;
     rig.tell(&refusal("stale", &decision));
@@ -575,10 +575,7 @@ async fn a_prompt_that_is_refused_at_the_end_after_its_confirmation_is_listed() 
 
 #[tokio::test]
 async fn a_confirmed_decision_allows_nothing_after_a_lost_connection() {
-    let mut rig = Rig::new(PolicyOptions::default()).await;
-    rig.announce(&["bash"], "/work");
-    rig.propose("1", "bash", bash("touch a"));
-    rig.proposal().await;
+    let mut rig = Rig::with_proposal("touch a").await;
     rig.decide("1", Decision::Allow { command: None });
     rig.hears("approval.decision").await;
     // The server reads this after it has confirmed the decision, and its answer arrives after the confirmation.

@@ -522,16 +522,16 @@ fn text_of_a_host_stays_on_its_line_and_is_bounded() {
 
 #[test]
 fn a_directory_that_only_sudo_can_see_is_not_said_to_be_missing() {
-    let plan = plan("echo x | sudo tee /root/conf.d/a").unwrap();
+    let plan = plan("echo x | sudo tee /etc/app/conf.d/a").unwrap();
     let lines = |records: &str| {
-        let path = "/root/conf.d";
+        let path = "/etc/app/conf.d";
         let output = format!("section\x000\0{records}path\0{path}/a\0new\x001\0nofolder\0{path}\0end\x001\0");
         preview::lines(&plan, &[ProbeResult { host: String::new(), output: Ok(output.into_bytes()) }])
     };
-    let unseen = "unseen\0/root/conf.d\0";
+    let unseen = "unseen\0/etc/app/conf.d\0";
     let unknown = ["effect unknown (the directory cannot be seen without sudo)"];
     assert_eq!(lines(&format!("nosudo\x001\0{unseen}")), unknown);
-    let fails = "fails: the directory /root/conf.d does not exist";
+    let fails = "fails: the directory /etc/app/conf.d does not exist";
     assert_eq!(lines("nosudo\x001\0"), [format!("{fails} (seen without sudo)")]);
     assert_eq!(lines(unseen), [fails], "the command has no other rights than the probe");
 }
