@@ -33,7 +33,6 @@ use crate::fanout::UpdateFanout;
 use crate::{ClientError, ServerAddress};
 
 pub(crate) use self::local_policy::LocalPermission;
-pub(crate) use self::local_prompts::LOCAL_QUESTION_IDS_FROM;
 
 /// Maximum number of concurrent calls. A session usually runs one call at a time, or the few calls of one reply.
 const RUNNING_MAX: usize = 16;

@@ -189,6 +189,16 @@ impl Outbox {
         self.pending.iter().any(PendingMessage::is_refused_mode)
     }
 
+    /// Returns true if the message would wait for the first mode of the session and is no prompt. Front ends show waiting
+    /// prompts only.
+    pub(crate) fn must_wait_unseen(&self, message: &ClientMessage) -> bool {
+        self.lacks_first_mode() && role(message) == Role::Turn
+    }
+
+    fn lacks_first_mode(&self) -> bool {
+        self.pending.iter().any(|pending| pending.role == Role::FirstMode)
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.pending.len() >= PENDING_MAX
     }
@@ -218,7 +228,7 @@ impl Outbox {
     /// Returns the next message to write and the number of the ping to send after it. The message counts as written
     /// from now on. What starts a turn is not written before the first setting is confirmed.
     pub(crate) fn next(&mut self) -> Option<(String, u64)> {
-        let lacks_mode = self.pending.iter().any(|pending| pending.role == Role::FirstMode);
+        let lacks_mode = self.lacks_first_mode();
         let is_ready = |pending: &&mut PendingMessage| {
             pending.delivery == Delivery::Waiting && !(lacks_mode && pending.starts_turn())
         };

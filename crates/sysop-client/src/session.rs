@@ -27,6 +27,9 @@ use crate::server_machine::ServerMachine;
 use crate::stream;
 use crate::terminal::RemoteTerminal;
 
+/// Reason to refuse what starts a turn before the session has its first mode.
+const LACKS_MODE: &str =
+    "not sent; the approval mode of this session is not set yet; try again, or choose one with /approve";
 /// Maximum number of transient messages that wait for the socket; more are dropped.
 const TRANSIENT_MAX: usize = 1_024;
 
@@ -235,6 +238,9 @@ impl SessionHandle for RemoteSession {
             if outbox.is_lost() && !matches!(input, Input::Prompt { .. }) {
                 return Err(SERVER_AWAY.to_owned());
             }
+            if outbox.must_wait_unseen(&message) {
+                return Err(LACKS_MODE.to_owned());
+            }
             if outbox.is_full() {
                 return Err(format!(
                     "the server is unreachable, and the queue is full ({PENDING_MAX} messages)"
@@ -255,7 +261,7 @@ impl SessionHandle for RemoteSession {
     }
 
     fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
-        if id.0 >= crate::client_tools::LOCAL_QUESTION_IDS_FROM {
+        if id.is_of_client() {
             return self
                 .shared
                 .tool_executor

@@ -303,13 +303,9 @@ impl RemoteSessionService {
     }
 }
 
-/// Returns the mode of the session that is left, if a new session with the configured mode would be looser. `never` would
-/// run commands that only read without the question that `each` asks, so it does not replace `each`.
+/// Returns the mode of the session that is left, if a new session with the configured mode would be looser.
 fn stricter_mode(configured: ApprovalMode, left: ApprovalMode) -> Option<ApprovalMode> {
-    match (configured, left) {
-        (ApprovalMode::Each, ApprovalMode::Never) => None,
-        _ => Some(configured.stricter(left)).filter(|mode| *mode != configured),
-    }
+    Some(configured.tightened(left)).filter(|mode| *mode != configured)
 }
 
 /// Values for a new session that take precedence over the options of the service.

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::ClientError;
 use crate::api::sentence;
-use crate::client_tools::{LOCAL_QUESTION_IDS_FROM, LocalToolExecutor, Uplink};
+use crate::client_tools::{LocalToolExecutor, Uplink};
 use crate::outbox::Refusal;
 use crate::session::RemoteSessionInner;
 use crate::session_socket::{SessionSocket, SocketError, SocketEvent};
@@ -321,10 +321,10 @@ impl SessionConnection {
                 }));
             }
             // Ids in this range belong to this machine's own questions.
-            ServerMessage::Question { question, .. } if question.id.0 >= LOCAL_QUESTION_IDS_FROM => {
+            ServerMessage::Question { question, .. } if question.id.is_of_client() => {
                 return Ok(());
             }
-            ServerMessage::QuestionClosed { id, .. } if id.0 >= LOCAL_QUESTION_IDS_FROM => return Ok(()),
+            ServerMessage::QuestionClosed { id, .. } if id.is_of_client() => return Ok(()),
             _ => {}
         }
         if self.greetings > 0 {

@@ -73,6 +73,16 @@ impl ApprovalMode {
         std::cmp::max_by_key(self, other, rank)
     }
 
+    /// Returns the stricter of two modes for a change that the user did not ask for. `never` would run commands that
+    /// only read without the question that `each` asks, so it does not replace `each`.
+    #[must_use]
+    pub fn tightened(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Each, Self::Never) => Self::Each,
+            _ => self.stricter(other),
+        }
+    }
+
     pub fn description(self) -> &'static str {
         match self {
             Self::Each => "ask before every command",

@@ -13,6 +13,17 @@ use crate::id::CallId;
 #[serde(transparent)]
 pub struct QuestionId(pub u64);
 
+impl QuestionId {
+    /// Base of the ids of the questions that a client of a server asks by itself, which are larger. Servers count their
+    /// questions from 1 and never reach it.
+    pub const OF_CLIENT_FROM: u64 = 1 << 52;
+
+    /// Returns true for a question of the client's own machine, whose answer does not go to the server.
+    pub fn is_of_client(self) -> bool {
+        self.0 >= Self::OF_CLIENT_FROM
+    }
+}
+
 /// A question that a program asks a user. Its strings come from programs and remote machines; front ends neutralize
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

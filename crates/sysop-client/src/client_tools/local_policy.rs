@@ -93,12 +93,9 @@ impl LocalPolicy {
         LocalPermission::Mode { before: std::mem::replace(&mut self.mode, mode) }
     }
 
-    /// Applies a mode that the user did not choose for this machine, if it is stricter. `never` would run read-only
-    /// calls without the question that `each` asks, so it does not replace `each`.
+    /// Applies a mode that the user did not choose for this machine, if it is stricter.
     pub(crate) fn tighten_mode(&mut self, mode: ApprovalMode) {
-        if (self.mode, mode) != (ApprovalMode::Each, ApprovalMode::Never) {
-            self.mode = self.mode.stricter(mode);
-        }
+        self.mode = self.mode.tightened(mode);
     }
 
     /// Revokes the permissions for single calls that have not begun. Grants for the session remain.
@@ -122,7 +119,7 @@ impl LocalPolicy {
                 let at = self.typed.iter().rposition(is_it);
                 at.and_then(|at| self.typed.remove(at));
             }
-            LocalPermission::Mode { before } => self.mode = self.mode.stricter(before),
+            LocalPermission::Mode { before } => self.mode = before.tightened(self.mode),
         }
     }
 
@@ -580,6 +577,10 @@ mod tests {
         let given = machine.local_policy.set_mode(ApprovalMode::Never);
         machine.local_policy.revoke(given);
         assert!(matches!(machine.evaluate(&bash("3", "touch a"), Origin::Model), LocalVerdict::Refuse(_)));
+        let mut machine = Machine::new(ApprovalMode::Each);
+        let given = machine.local_policy.set_mode(ApprovalMode::Never);
+        machine.local_policy.revoke(given);
+        assert!(machine.asked(&bash("4", "df -h")), "`never` would run it unasked");
     }
 
     #[test]

@@ -14,10 +14,6 @@ use tokio::sync::oneshot;
 
 use crate::fanout::UpdateFanout;
 
-/// Base of the ids of this machine's own questions, which are larger than this number. Servers count their questions
-/// from 1 and never reach it.
-pub(crate) const LOCAL_QUESTION_IDS_FROM: u64 = 1 << 52;
-
 /// Asks this machine's questions in one session, and passes each answer to the code that asked.
 pub(crate) struct LocalPrompts {
     fanout: Arc<UpdateFanout>,
@@ -42,7 +38,7 @@ impl LocalPrompts {
         let id = {
             let mut state = self.state.lock();
             state.last += 1;
-            let id = QuestionId(LOCAL_QUESTION_IDS_FROM + state.last);
+            let id = QuestionId(QuestionId::OF_CLIENT_FROM + state.last);
             state.open.insert(id, sender);
             id
         };

@@ -629,6 +629,10 @@ async fn prompts_wait_and_are_shown_if_the_first_mode_is_refused() {
         notice,
         "the approval mode of this session is not set: not now; your messages wait until you choose one with /approve"
     );
+    let Value::Object(arguments) = bash("touch a") else { panic!("an object") };
+    let typed = Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User, by: None };
+    let refused = rig.session.send(typed).unwrap_err();
+    assert!(refused.starts_with("not sent; "), "{refused}");
     rig.session.send(Input::prompt("fix it".to_owned())).unwrap();
     let connection = rig.session.connection();
     assert_eq!((connection.is_lost, connection.undelivered), (false, vec!["fix it".to_owned()]));

@@ -115,7 +115,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
 static VARIABLES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let is_value: Condition = |_, value| is_secret_value(value);
     let variable = variable();
-    let assigned = format!("{variable}=");
+    let assigned = format!("{}=", assigned_variable());
     let in_quotes: Condition = |_, value| is_secret_value(value) && !is_template(value);
     let is_word: Condition = |_, value| is_secret_value(value) && !value.starts_with("[redacted");
     let shape = |expression: String, is_secret| Shape::new("secret", &expression, is_secret);
@@ -187,9 +187,14 @@ fn variable() -> String {
     format!("(?:[A-Z0-9_]*(?:{word})S?[0-9]*(?:_[A-Z0-9_]*)?|[A-Z0-9_]*_(?:PASS|PWD?))")
 }
 
+/// Like [`variable`], for a name before a `=`. Elsewhere, `PASS` is a common word, as in the results of tests.
+fn assigned_variable() -> String {
+    format!(r"(?:{}|\b(?:PASS|PW))", variable())
+}
+
 /// Returns an expression for the beginning of a line that shows such a variable. `env -0` separates them by NUL.
 fn variable_line() -> String {
-    let name = format!("(?:{}|PASS|PW)", variable());
+    let name = assigned_variable();
     format!(r"(?m)(?:^|\x00){PLACE}(?:{DECLARES}|[ \t]*(?:(?:-|ENV|ARG)[ \t]+)?){name}=")
 }
 
@@ -232,13 +237,13 @@ static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
 /// Match a variable or a setting named like a secret at the end of truncated text. The part of the value that is left may
 /// look like a number or a path.
 static CUT_VALUES: LazyLock<[Regex; 7]> = LazyLock::new(|| {
-    let variable = variable();
+    let (variable, assigned) = (variable(), assigned_variable());
     [
         format!(r"{}(?<s>[^\r\n\x00]+)\z", variable_line()),
         format!(r#"{}(?<s>"[^"\s]*|'[^'\s]*|[^\s"']\S*)\z"#, setting()),
-        format!(r#""{variable}=(?<s>[^"\r\n]+)\z"#),
-        format!(r"'{variable}=(?<s>[^'\r\n]+)\z"),
-        format!(r#"[\s=]{variable}=(?<s>"[^"\r\n]*|'[^'\r\n]*|[^\s"']+)\z"#),
+        format!(r#""{assigned}=(?<s>[^"\r\n]+)\z"#),
+        format!(r"'{assigned}=(?<s>[^'\r\n]+)\z"),
+        format!(r#"[\s=]{assigned}=(?<s>"[^"\r\n]*|'[^'\r\n]*|[^\s"']+)\z"#),
         format!(r#"(?m)^{PLACE}[ \t]*["']?{variable}["']?:[ \t]+(?<s>\S+)\z"#),
         format!(r#"["']{SETTING_KEY}\\?["']?[ \t]*[:=][ \t]*\\?["']?(?<s>[^"'\s]+)\z"#),
     ]
@@ -419,7 +424,8 @@ pub(super) fn key_borders(line: &str) -> Vec<KeyBorder> {
 /// variable is named like a secret.
 pub(super) fn open_quote(line: &str) -> Option<usize> {
     static OPEN: LazyLock<Regex> = LazyLock::new(|| {
-        let expression = format!(r#"\A{PLACE}{DECLARES}{}=(?<s>"(?:[^"\\]|\\[\s\S])*)\z"#, variable());
+        let expression =
+            format!(r#"\A{PLACE}{DECLARES}{}=(?<s>"(?:[^"\\]|\\[\s\S])*)\z"#, assigned_variable());
         Regex::new(&expression).expect("the regular expression is valid")
     });
     Some(OPEN.captures(line)?.name("s")?.start())
@@ -429,7 +435,7 @@ pub(super) fn open_quote(line: &str) -> Option<usize> {
 /// secret or the beginning of the name is missing.
 pub(super) fn opens_quote(rest: &str) -> bool {
     static OPEN: LazyLock<Regex> = LazyLock::new(|| {
-        let name = variable();
+        let name = assigned_variable();
         let expression = format!(r#"(?:\A[A-Za-z0-9_]*|\b{name})="(?:[^"\\]|\\[\s\S])*\z"#);
         Regex::new(&expression).expect("the regular expression is valid")
     });

@@ -277,7 +277,7 @@ impl App {
             return Vec::new();
         }
         if let Some(question_prompt) = &self.question_prompt
-            && !self.is_offline()
+            && !self.lacks_recipient(question_prompt.id())
             && !std::mem::replace(&mut self.question_interrupted, true)
         {
             let id = question_prompt.id();
@@ -375,11 +375,14 @@ impl App {
 
     fn key_in_question(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         // Before the key: an answer takes the text out of the prompt.
-        if self.refuses_offline(now) {
+        let Some(id) = self.question_prompt.as_ref().map(super::QuestionPrompt::id) else {
+            return Vec::new();
+        };
+        if self.lacks_recipient(id) {
+            self.refuses_offline(now);
             return Vec::new();
         }
         let Some(question_prompt) = &mut self.question_prompt else { return Vec::new() };
-        let id = question_prompt.id();
         let answer = match question_prompt.key(key, now) {
             question_prompt::QuestionEvent::Consumed => return Vec::new(),
             question_prompt::QuestionEvent::Answered(text) => PromptReply::Given { by: BY.to_owned(), text },

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use sysop_core::event::Input;
+use sysop_core::question::QuestionId;
 use sysop_core::transcript::SessionPhase;
 use sysop_driver::frontend::{SERVER_AWAY, ServerConnection};
 use sysop_term::command::{InputLine, PermissionsCommand};
@@ -118,6 +119,11 @@ impl App {
             self.show_flash(SERVER_AWAY, now);
         }
         is_offline
+    }
+
+    /// Returns true if the answer to this question goes to a server that is away. This machine's own questions need none.
+    pub(super) fn lacks_recipient(&self, question: QuestionId) -> bool {
+        self.is_offline() && !question.is_of_client()
     }
 
     /// Sends a prompt that waits for the connection.

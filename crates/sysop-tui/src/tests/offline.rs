@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use secrecy::ExposeSecret as _;
 use sysop_core::event::{Delta, Event, Input};
 use sysop_core::policy::ApprovalMode;
-use sysop_core::question::QuestionKind;
+use sysop_core::question::{QuestionId, QuestionKind};
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_driver::frontend::{SERVER_AWAY, ServerConnection};
 use sysop_driver::prompter::PromptReply;
@@ -253,6 +253,16 @@ fn an_answer_to_a_question_stays_in_its_prompt_while_the_server_is_away() {
     assert!(world.answers.is_empty() && world.app.question_prompt().is_some());
     world.app.set_connection(ServerConnection::default(), world.now);
     world.press(KeyCode::Enter);
+    let [(_, PromptReply::Given { text, .. })] = world.answers.as_slice() else { panic!("one answer") };
+    assert_eq!(text.expose_secret(), "yes");
+}
+
+#[test]
+fn a_question_of_this_machine_is_answered_while_the_server_is_away() {
+    let mut world = attached();
+    world.asks(QuestionId::OF_CLIENT_FROM + 1, QuestionKind::Text, "Continue?").is_read();
+    world.app.set_connection(lost(&[]), world.now);
+    world.types("yes").press(KeyCode::Enter);
     let [(_, PromptReply::Given { text, .. })] = world.answers.as_slice() else { panic!("one answer") };
     assert_eq!(text.expose_secret(), "yes");
 }

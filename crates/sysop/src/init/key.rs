@@ -333,8 +333,8 @@ fn confirm_address(
     let address = address_of_variable(settings, provider.info).filter(|_| provider.base_url.is_none());
     let Some((variable, url)) = address else { return Ok(()) };
     if variable == LLM_BASE_URL && settings.overridden_key(provider.info.name).is_none() {
-        let next = "LLM_BASE_URL is set: its server takes the place of OpenAI's, and its key must be in \
-                    LLM_AUTH_TOKEN; set that, or unset LLM_BASE_URL and run `sysop init` again; nothing was changed";
+        let next = "LLM_BASE_URL is set: its server takes the place of OpenAI's and gets only the key in \
+                    LLM_AUTH_TOKEN, without `sysop init`; to set up OpenAI, unset LLM_BASE_URL; nothing was changed";
         return Err(CommandError::failed(next).into());
     }
     prompter

@@ -13,12 +13,12 @@ fn redacted(mut redactor: LiveRedactor, chunks: &[&str]) -> String {
 }
 
 const OUTPUT: &str = "\u{1b}[32mok\u{1b}[m\r\nexport A='b'\nDB_PASSWORD=hunter2\n\
-    declare -x API_TOKEN=\"a\\\"b\nc\nd\"\nlast\n\
+    declare -x API_TOKEN=\"a\\\"b\nc\nd\"\nlast\ndeclare -x PASS=\"corr\nhorse99\"\n\
     -----BEGIN RSA PRIVATE KEY-----\r\nMIIEabc=\r\nMIIEdef=\r\n-----END RSA PRIVATE KEY-----\r\n\
     \u{1b}[31mtoken\u{1b}[m: 0123abcd\nHOME=/\0API_KEY=abcdefg\0LANG=C\0\
     x | -----BEGIN PRIVATE KEY-----\n-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\nAuthorization: Bearer abcdefg1";
 const CLEAN: &str = "\u{1b}[32mok\u{1b}[m\r\nexport A='b'\nDB_PASSWORD=[redacted: secret]\n\
-    declare -x API_TOKEN=[redacted: secret]\nlast\n[redacted: private key]\n\
+    declare -x API_TOKEN=[redacted: secret]\nlast\ndeclare -x PASS=[redacted: secret]\n[redacted: private key]\n\
     token: [redacted: secret]\nHOME=/\nAPI_KEY=[redacted: secret]\nLANG=C\nx | [redacted: private key]\n\
     Authorization: Bearer [redacted: authorization]";
 

@@ -174,6 +174,9 @@ fn variables_in_the_output_of_tools_are_redacted() {
         ("DB_PASS=", "correcthorse", ""),
         ("export LDAP_PW=", "correcthorse", ""),
         ("PASS=", "correcthorse", ""),
+        ("declare -x PASS=", "\"corr\nhorse99\"", "\nHOME=/"),
+        ("Environment=PASS=", "correcthorse", ""),
+        ("docker run -e PW=", "correcthorse", " web"),
         ("      MYSQL_PWD: ", "correcthorse", ""),
         ("smtp_pass = ", "hunter22", ""),
     ] {
