@@ -46,6 +46,7 @@ mod backfill;
 mod bounded_text;
 mod changes;
 mod item;
+mod known_policy;
 mod live_notice;
 mod notice;
 mod output_readers;
@@ -60,6 +61,7 @@ mod session_info;
 mod tests;
 
 use bounded_text::{push_head, push_tail};
+use known_policy::KnownPolicy;
 
 pub use backfill::{Backfill, TEXTS_BYTES_MAX};
 pub use item::{
@@ -91,6 +93,7 @@ pub const LIVE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 pub struct Transcript {
     items: VecDeque<Item>,
     facts: Option<SessionInfo>,
+    policy: KnownPolicy,
     phase: SessionPhase,
     turn: CurrentTurn,
     open_calls: Vec<ToolCall>,
@@ -244,7 +247,7 @@ impl Transcript {
 
     /// Returns an empty transcript for a session whose log is still empty. The configuration comes from `spec`.
     pub fn of(spec: &SessionSpec) -> Self {
-        Self { facts: Some(SessionInfo::of(spec)), ..Self::new() }
+        Self { facts: Some(SessionInfo::of(spec)), policy: KnownPolicy::of(spec), ..Self::new() }
     }
 
     /// Returns the configuration of the session; `None` before its first event, unless the transcript was created from
@@ -296,7 +299,10 @@ impl Transcript {
         self.readers.apply(event);
         self.note_participants(event);
         match event {
-            Event::SessionOpened { spec, .. } => self.facts = Some(SessionInfo::of(spec)),
+            Event::SessionOpened { spec, .. } => {
+                self.facts = Some(SessionInfo::of(spec));
+                self.policy = KnownPolicy::of(spec);
+            }
             Event::Configured { change, .. } => self.configured(event, change),
             Event::PromptQueued { text, images, by } => {
                 self.prompt_queued(&prompt_for_display(text, images), by.as_deref());

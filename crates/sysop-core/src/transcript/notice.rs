@@ -20,12 +20,13 @@ const LINE_CHARS_MAX: usize = 100;
 
 impl Transcript {
     pub(super) fn configured(&mut self, event: &Event, change: &ConfigChange) {
-        let policy_sentence = match (change, &self.facts) {
-            (ConfigChange::Rules { dangerous, deny, options: Some(options), .. }, Some(facts)) => {
-                Some(facts.policy_sentence(options, dangerous, deny))
+        let policy_sentence = match change {
+            ConfigChange::Rules { dangerous, deny, options: Some(options), .. } => {
+                Some(self.policy.sentence(options, dangerous, deny))
             }
             _ => None,
         };
+        self.policy.configure(change);
         if let Some(facts) = &mut self.facts {
             facts.configure(change);
         }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::Proposal;
-use super::sentence::{POLICY_SET, RULES_ADDED};
 use crate::auto_meter::AutoMeter;
 use crate::event::ConfigChange;
 use crate::host_names::fold_names;
@@ -12,7 +11,7 @@ use crate::message::ModelRef;
 use crate::missed_hosts::MissedHosts;
 use crate::mode::Mode;
 use crate::model_limits::ModelLimits;
-use crate::policy::{ApprovalMode, PolicyOptions, SandboxMode};
+use crate::policy::{ApprovalMode, SandboxMode};
 use crate::spec::SessionSpec;
 use crate::tool::{CLIENT_MACHINE, ClientTools, ToolEffect, ToolSpec};
 use crate::ui_text;
@@ -30,9 +29,6 @@ pub struct SessionInfo {
     /// Bounds of `auto` mode that are in effect.
     pub auto: AutoMeter,
     pub sandbox: SandboxMode,
-    policy: PolicyOptions,
-    /// Patterns of dangerous commands, and of commands that are always denied.
-    patterns: (Vec<String>, Vec<String>),
     pub mode: Mode,
     /// Maximum model calls per turn.
     pub max_iterations: u32,
@@ -67,8 +63,6 @@ impl SessionInfo {
             approve: spec.approve,
             auto,
             sandbox: spec.policy.sandbox.mode,
-            policy: spec.policy.clone(),
-            patterns: (spec.dangerous_patterns.clone(), spec.deny.clone()),
             mode: Mode::default(),
             max_iterations: spec.max_iterations,
             host: spec.host.clone(),
@@ -94,42 +88,11 @@ impl SessionInfo {
             ConfigChange::Auto(_) => self.approve = ApprovalMode::Auto,
             ConfigChange::Mode(mode) => self.mode = *mode,
             ConfigChange::Effort(_) | ConfigChange::Budget(_) | ConfigChange::Revoke(_) => {}
-            ConfigChange::Rules { dangerous, deny, options, rules } => {
-                if let Some(options) = options {
-                    self.sandbox = options.sandbox.mode;
-                    self.policy = options.clone();
-                }
-                for rule in rules {
-                    if !self.policy.rules.contains(rule) {
-                        self.policy.rules.push(rule.clone());
-                    }
-                }
-                self.patterns.0.extend(dangerous.iter().cloned());
-                self.patterns.1.extend(deny.iter().cloned());
+            ConfigChange::Rules { options, .. } => {
+                self.sandbox = options.as_ref().map_or(self.sandbox, |options| options.sandbox.mode);
             }
             ConfigChange::ClientTools(client_tools) => self.set_client_tools(client_tools),
         }
-    }
-
-    /// Returns a sentence about policy options, and patterns of dangerous and denied commands, that replace the current
-    /// ones. `None` if they judge each call as before. The time after which an approval expires judges none: it depends
-    /// on the front end that continues the session.
-    pub(super) fn policy_sentence(
-        &self,
-        options: &PolicyOptions,
-        dangerous: &[String],
-        deny: &[String],
-    ) -> Option<&'static str> {
-        let adds = |new: &[String], known: &[String]| new.iter().any(|pattern| !known.contains(pattern));
-        if options.rules.iter().any(|rule| !self.policy.rules.contains(rule))
-            || adds(dangerous, &self.patterns.0)
-            || adds(deny, &self.patterns.1)
-        {
-            return Some(RULES_ADDED);
-        }
-        let approval_expires_s = self.policy.approval_expires_s;
-        let is_same = PolicyOptions { approval_expires_s, ..options.clone() } == self.policy;
-        (!is_same).then_some(POLICY_SET)
     }
 
     fn set_client_tools(&mut self, client_tools: &ClientTools) {
