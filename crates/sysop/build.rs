@@ -5,8 +5,8 @@ use std::env;
 /// Words in linker settings that name a linker without support for `INSERT` in a script. Such a linker keeps its own
 /// order.
 const OTHER_LINKERS: [&str; 3] = ["mold", "gold", "wild"];
-/// Variable that leaves the linker's own order if it is set. Valgrind reads symbols only in the section `.text`, so that
-/// `cargo xtask layout` needs a program without the other section.
+/// Variable that leaves the linker's own order if it is set. Valgrind reads symbols only in the section `.text`, so
+/// that `cargo xtask layout` needs a program without the other section.
 const OWN_ORDER: &str = "SYSOP_NO_LAYOUT";
 /// Variables that name the linker. `mold -run` replaces it through `LD_PRELOAD`.
 const SETTINGS: [&str; 3] = ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_LINKER", "LD_PRELOAD"];

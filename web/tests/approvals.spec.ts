@@ -96,7 +96,9 @@ test("the undo of a step shows its plan and restores the earlier state", async (
   await person.says("change it");
   const step = person.steps.first();
   await expect(step).toContainText("undo: exact");
-  await step.getByRole("button", { name: "Undo" }).click();
+  await person.says("/undo 2");
+  await expect(person.conversation).toContainText("there is no call 2");
+  await person.says("/undo");
   await expect(person.review.locator("header")).toContainText("Undo echo new > a; touch b?");
   await expect(person.review).toContainText(`restore ${file}`);
   // The arguments of the call are for machines.
@@ -129,6 +131,23 @@ test("an edit of a file is applied, and undone by its button", async ({ page, se
   await expect(person.steps.nth(1)).toContainText("undo call 1: a");
   await expect(step).toContainText("undone");
   await expect.poll(() => readFileSync(file, "utf8")).toBe("old\n");
+});
+
+test("an undo without a number marks the edit of a file that it undid", async ({ page, serve }) => {
+  const edit = { path: "a", old_string: "old", new_string: "new" };
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: { "change it": [call("edit_file", edit), say("It is changed.")] },
+  });
+  const file = join(server.work, "a");
+  writeFileSync(file, "old\n");
+  const person = await visit(page, server, await server.session());
+  await person.says("change it");
+  const step = person.steps.first();
+  await expect(step).toContainText("undo: exact");
+  await person.says("/undo");
+  await expect(step).toContainText("undone");
+  expect(readFileSync(file, "utf8")).toBe("old\n");
 });
 
 test("an edited command survives a reload of the page", async ({ page, serve }) => {

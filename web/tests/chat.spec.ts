@@ -3,6 +3,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { call, expect, say, test, visit } from "./fixtures";
 
+const ASKS_TO_RUN = /^Run this in the terminal on .+\? sysop does not check it\.$/;
+
 test("a chat is the session's own, in every tab and after a reload", async ({ page, serve }) => {
   const server = await serve({
     args: ["--approve", "auto"],
@@ -38,6 +40,10 @@ test("a chat is the session's own, in every tab and after a reload", async ({ pa
   await shows("gemini:/>", "Chat mode");
   await here.sees("here:");
   await here.button(/Run in terminal/).click();
+  const ask = page.getByRole("alertdialog", { name: ASKS_TO_RUN });
+  await expect(ask).toContainText("echo from-a-chip");
+  await expect(ask.getByRole("button", { name: "Cancel" })).toBeFocused();
+  await ask.getByRole("button", { name: "Run" }).click();
   await here.sees("from-a-chip");
 
   // A model that calls a tool anyway, in a mode in which calls that are not dangerous run without asking.
@@ -87,7 +93,7 @@ test("on a narrow phone, a tap on a command asks before it runs, and its buttons
   }
 
   await run.tap();
-  const ask = page.getByRole("alertdialog", { name: /^Run this in the terminal on .+\?$/ });
+  const ask = page.getByRole("alertdialog", { name: ASKS_TO_RUN });
   await expect(ask).toContainText(command);
   await expect(ask.getByRole("button", { name: "Cancel" })).toBeFocused();
   await ask.getByRole("button", { name: "Cancel" }).tap();
@@ -108,7 +114,7 @@ test("a change while the agent works takes effect with its next turn", async ({ 
   await expect(person.review).toBeVisible();
   await person.button(/^(Agent|Chat) mode$/).click();
   await expect(page.locator(".ps")).toHaveText("gemini:/>");
-  await expect(person.conversation).toContainText("chat mode: no tools");
+  await expect(person.conversation).toContainText("chat mode: the next turn has no tools");
   await person.button(/^Run/).click();
   await expect(person.conversation).toContainText("Touched.");
   await person.says("touch it");

@@ -117,9 +117,9 @@ test("commands of the other front ends open what the page has for them", async (
   await expect(page.getByRole("dialog", { name: "New session" })).toBeVisible();
   await page.keyboard.press("Escape");
   await person.says("/mode chat");
-  await expect(person.conversation).toContainText("chat mode: no tools");
+  await expect(person.conversation).toContainText("chat mode: the next turn has no tools");
   await person.says("/undo");
-  await expect(person.conversation).toContainText("Use the Undo button on the call's card.");
+  await expect(person.conversation).toContainText("nothing to undo in this session");
   await person.says("/sessions");
   await expect(page.getByRole("searchbox", { name: "Search sessions" })).toBeFocused();
 });

@@ -6,9 +6,9 @@ import type { Locator } from "@playwright/test";
 import { call, enter, expect, Person, say, test, visit } from "./fixtures";
 
 /** Maximum total size of the page's files without its pictures, compressed. */
-const PACKED_BYTES_MAX = 290 * 1024;
+const PACKED_BYTES_MAX = 292 * 1024;
 /** Maximum total size of the files that the first view needs, compressed. */
-const FIRST_BYTES_MAX = 57 * 1024;
+const FIRST_BYTES_MAX = 58 * 1024;
 
 test("the palette finds actions and runs them by keys", async ({ page, serve }) => {
   const server = await serve({ script: { hello: [say("Hello.")] } });
@@ -88,6 +88,49 @@ test("the guide's search lists a page of that name first, as plain text", async 
     await expect(results.first().locator("a")).toHaveText(new RegExp(`^${title}`));
     expect(await results.allTextContents()).not.toContainEqual(expect.stringMatching(/\| ---|\]\(/));
   }
+});
+
+test("the guide's search prefers phrases, and keys open what it found", async ({ page, serve }) => {
+  const server = await serve({});
+  await visit(page, server);
+  const entry = (title: string, link: string, text: string) => ({ title, link, text });
+  await page.route("**/help/search.json", (route) =>
+    route.fulfill({
+      json: [
+        { ...entry("Commands: Model", "cli.html#model", "model not found"), reference: true },
+        entry("Model", "models.html#model", "a key that was not found"),
+        entry("Trouble: model not found", "troubleshooting.html#trouble", "check its name"),
+        entry("Context", "context.html#context", "model not found"),
+      ],
+    }),
+  );
+  await page.goto(`${server.url}/help/`);
+  const search = page.getByRole("searchbox", { name: "Search the guide" });
+  await search.fill("`model` not found");
+  const links = page.locator("#found li a");
+  await expect(links.nth(0)).toContainText("Trouble: model not found");
+  await expect(links.nth(1)).toContainText("Context");
+  await expect(links.nth(2)).toContainText("Model");
+  await expect(links.nth(3)).toContainText("Commands: Model");
+  await search.press("ArrowDown");
+  await expect(links.nth(0)).toBeFocused();
+  await page.keyboard.press("ArrowDown");
+  await expect(links.nth(1)).toBeFocused();
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("ArrowUp");
+  await expect(search).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/troubleshooting\.html/);
+});
+
+test("on a phone, a picture of the guide scrolls sideways instead of the page", async ({ page, serve }) => {
+  const server = await serve({});
+  await visit(page, server);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto(`${server.url}/help/introduction.html`);
+  const picture = page.getByRole("img").first();
+  await expect.poll(async () => (await picture.boundingBox())?.width ?? 0).toBeGreaterThan(700);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
 });
 
 test("the theme follows the system until one is chosen", async ({ page, serve }) => {

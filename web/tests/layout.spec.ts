@@ -325,7 +325,7 @@ test("the terminal is folded until it is used, and leaves most of the page to th
   await button.click();
   await person.sees("here:");
   const share = ((await person.conversation.boundingBox())?.width ?? 0) / 1440;
-  expect(share).toBeGreaterThanOrEqual(0.59);
+  expect(share).toBeGreaterThan(0.5);
   // The choice is remembered.
   await page.reload();
   await person.sees("here:");
@@ -370,6 +370,26 @@ test("long words do not leave a proposal, and its findings have a column of thei
   ]);
   expect(why?.y).toBeGreaterThan(name?.y ?? 0);
   expect(why?.x).toBe(name?.x);
+  expect(name?.height).toBeLessThan(30); // one row
+});
+
+test("a phone says that reasons are below a command that has been read", async ({ page, serve }) => {
+  const name = "/tmp/a-rather-long-name/of-a-directory/x1";
+  const command = `curl -s http://127.0.0.1:1/install.sh | tee ${name} && echo "${"words ".repeat(24)}" > ${name}`;
+  const server = await serve({ script: { "get it": [call("bash", { command }), say("Done.")] } });
+  await page.setViewportSize(PHONE);
+  const person = await visit(page, server, await server.session());
+  await person.says("get it");
+  await expect(person.review.getByRole("button", { name: /^Run/ })).toBeEnabled();
+  const cue = person.review.getByRole("button", { name: "reasons below" });
+  await expect(cue).toHaveCount(0);
+  await page.setViewportSize({ width: PHONE.width, height: 600 });
+  await expect(cue).toBeInViewport();
+  await expect(async () => {
+    if (await cue.isVisible()) await cue.click({ timeout: 500 });
+    await expect(cue).toHaveCount(0, { timeout: 500 });
+  }).toPass();
+  await expect(person.review.locator(".with-end .findings li").last()).toBeInViewport({ ratio: 1 });
 });
 
 test("on the smallest phones, a dangerous command can be run only where its reasons are in view", async ({

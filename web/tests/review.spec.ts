@@ -125,16 +125,20 @@ test("the risk and the findings follow an edit", async ({ page, serve }) => {
   const finding = person.review.getByRole("listitem").filter({ hasText: "rm -rf gone" });
   await expect(finding).toContainText("recursive delete");
   await expect(person.review).toHaveClass(/dangerous/);
-  // A click is needed now.
+  // Enter alone is pressed too easily.
   await field.press("Enter");
-  await expect(person.button(/^Run edited/)).toBeEnabled();
+  await expect(person.review).toContainText("Press Tab, then Enter, to run a dangerous command.");
+  await expect(person.button("Run edited Tab, Enter")).toBeEnabled();
   expect(existsSync(join(server.work, "gone"))).toBe(true);
   await field.fill("touch made");
   await expect(person.review).toContainText("makes changes");
   await expect(finding).toHaveCount(0);
   await field.fill("rm -rf gone");
   await expect(person.review).toContainText("dangerous");
-  await person.button(/^Run edited/).click();
+  await expect(person.button(/^Run edited/)).toBeEnabled();
+  await field.press("Tab");
+  await expect(person.button(/^Run edited/)).toBeFocused();
+  await page.keyboard.press("Enter");
   await expect(person.conversation).toContainText("Listed.");
   expect(existsSync(join(server.work, "gone"))).toBe(false);
 });
@@ -191,6 +195,36 @@ test("a dangerous command requires a capital Y, and then Enter", async ({ page, 
   await page.keyboard.press("Enter");
   await expect(person.conversation).toContainText("It is gone.");
   expect(existsSync(join(server.work, "gone"))).toBe(false);
+});
+
+test("on a touch screen, a dangerous command runs on the second tap", async ({ browser, serve }) => {
+  const context = await browser.newContext({
+    viewport: { width: 390, height: 844 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  const page = await context.newPage();
+  const server = await serve({
+    script: { "wipe it": [call("bash", { command: "rm -rf gone" }), say("It is gone.")], ...script },
+  });
+  const person = await visit(page, server, await server.session());
+  mkdirSync(join(server.work, "gone"));
+  await person.says("wipe it");
+  const run = person.review.getByRole("button", { name: /^Run/ });
+  await run.tap();
+  await expect(run).toHaveText("Run: tap again");
+  expect(existsSync(join(server.work, "gone"))).toBe(true);
+  // A second tap that comes too late is a first one again.
+  await expect(async () => {
+    if ((await run.count()) > 0) await run.tap({ timeout: 1_000 });
+    await expect(person.review).toHaveCount(0, { timeout: 1_000 });
+  }).toPass();
+  await expect(person.conversation).toContainText("It is gone.");
+  expect(existsSync(join(server.work, "gone"))).toBe(false);
+  await person.says("make it");
+  await person.review.getByRole("button", { name: /^Run/ }).tap();
+  await expect(person.conversation).toContainText("It is made.");
+  await context.close();
 });
 
 test("a message that is typed while the proposal has the focus rejects it, with each of its letters", async ({

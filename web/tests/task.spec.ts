@@ -88,6 +88,7 @@ test("a chat without tools offers commands, and sends the selected terminal text
     .button(/Run in terminal/)
     .first()
     .click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Run" }).click();
   await person.sees("from-a-chip");
 
   const printed = person.terminal.locator("> div").filter({ hasText: /^from-a-chip/ });

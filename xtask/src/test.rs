@@ -32,9 +32,9 @@ const LONG_CRATES: [&str; 9] = [
     "sysop-tui", "sysop-repl",
 ];
 
-/// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests and
-/// the page's tests in a browser. `--all` adds slow checks, which take more than 20 minutes in total; `--booted` runs only the
-/// tests on a booted system. Other arguments go to `cargo test`.
+/// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests
+/// and the page's tests in a browser. `--all` adds slow checks, which take more than 20 minutes in total; `--booted`
+/// runs only the tests on a booted system. Other arguments go to `cargo test`.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let named: Vec<&String> = rest.iter().take_while(|argument| *argument != "--").collect();
     let all = named.first().is_some_and(|first| *first == "--all");

@@ -95,8 +95,8 @@ pub struct ServerQuestion {
 pub trait ServerConsents: Send + Sync {
     fn questions(&self) -> Vec<ServerQuestion>;
 
-    /// Records the user's consent to a server, and starts it once to see its tools. Returns a summary of the tools. Fails with
-    /// one sentence if the server does not start.
+    /// Records the user's consent to a server, and starts it once to see its tools. Returns a summary of the tools.
+    /// Fails with one sentence if the server does not start.
     async fn allow(&self, server: &str, scope: ConsentScope) -> Result<String, String>;
 
     /// Opens the session, which has no prompt yet, with the tools of the allowed servers and under the same id.
@@ -119,8 +119,8 @@ pub trait AcpBackend: Send + Sync {
     /// `servers` are offered only with the user's consent.
     async fn create(&self, folder: &Path, servers: Vec<EditorServer>) -> Result<OpenedSession, BackendError>;
 
-    /// Opens an earlier session, which keeps its own directory, host and tools. The tools of `servers` without the user's
-    /// consent cannot be called.
+    /// Opens an earlier session, which keeps its own directory, host and tools. The tools of `servers` without the
+    /// user's consent cannot be called.
     async fn open(&self, id: &SessionId, servers: Vec<EditorServer>) -> Result<OpenedSession, BackendError>;
 
     /// Lists sessions, most recently changed first.

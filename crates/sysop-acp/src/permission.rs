@@ -67,12 +67,15 @@ fn description(plan: &Proposal, place: &Place) -> String {
     if !reason.is_empty() {
         parts.push(format!("Reason: {}", neutralize_line(&reason)));
     }
-    let findings: Vec<_> = plan.risk.findings.iter().map(|finding| neutralize_line(&finding.why)).collect();
+    let (unreached, found): (Vec<_>, Vec<_>) =
+        plan.risk.findings.iter().partition(|finding| finding.is_unreached());
+    let findings: Vec<_> = found.iter().map(|finding| neutralize_line(&finding.why)).collect();
     let class = ui_text::class(plan.risk.class);
     parts.push(match findings.is_empty() {
         true => format!("Risk: {class}"),
         false => format!("Risk: {class} ({})", findings.join(", ")),
     });
+    parts.extend(unreached.iter().map(|finding| neutralize_line(&finding.why).into_owned()));
     let alike = ui_text::confusables(&plan.command);
     if !alike.is_empty() {
         parts.push(format!("Look-alike letters: {}", alike.join(" ")));
@@ -105,10 +108,46 @@ pub(crate) fn answer(answer: &Answer, plan: Option<&Proposal>, can_edit: bool) -
 
 #[cfg(test)]
 mod tests {
+    use sysop_core::event::Origin;
+    use sysop_core::id::CallId;
+    use sysop_core::message::ToolCall;
+    use sysop_core::policy::{Finding, Risk, RiskClass};
+    use sysop_core::transcript::ProposalState;
+
     use super::*;
 
     fn given(value: Value) -> PermissionAnswer {
         answer(&Some(value), None, false)
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_reached_has_a_paragraph_of_its_own() {
+        let arguments = sysop_core::message::Arguments::Object(serde_json::Map::new());
+        let (id, wire_id, name) = (CallId::new("c1"), None, "bash".to_owned());
+        let (class, why) = (RiskClass::Changes, "creates a file".to_owned());
+        let findings =
+            vec![Finding::unreached("dead1: connection refused"), Finding { start: 0, end: 7, class, why }];
+        let plan = Proposal {
+            call: ToolCall { id, wire_id, name, arguments },
+            origin: Origin::Model,
+            asked_by: None,
+            command: "touch a".to_owned(),
+            folder: None,
+            edited_from: None,
+            reason: String::new(),
+            risk: Risk { class, findings },
+            covers: None,
+            preview: Vec::new(),
+            previewed_edit: None,
+            guarded: None,
+            terms: Default::default(),
+            given: Vec::new(),
+            state: ProposalState::Waiting,
+        };
+        let text = description(&plan, &Place::default());
+        let expected =
+            "Risk: makes changes (creates a file)\n\ndead1: connection refused; nothing will run there\n\n";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl UpdateEncoder {
             Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome),
             Event::TodoChanged { items } => vec![plan(items)],
             Event::Paused { reason, detail, .. } => {
-                let text = paused(*reason, detail.as_deref());
+                let text = paused(*reason, detail.as_deref(), self.transcript.interruption());
                 vec![self.message(&text)]
             }
             Event::Configured { change: ConfigChange::Approve(mode), .. } => {
@@ -313,15 +313,13 @@ fn plan(items: &[TodoItem]) -> Value {
     json!({ "sessionUpdate": "plan", "entries": entries })
 }
 
-/// Returns the message about a paused turn.
-fn paused(reason: PauseReason, detail: Option<&str>) -> String {
+/// Returns the message about a paused turn. `interruption` is the transcript's sentence about an interrupted one.
+fn paused(reason: PauseReason, detail: Option<&str>, interruption: Option<&str>) -> String {
     let why = match (reason, detail) {
         (PauseReason::Budget, Some(detail)) => detail.to_owned(),
         (PauseReason::Budget, None) => "the budget is spent".to_owned(),
         (PauseReason::Loop, _) => "the model repeated the same call 3 times".to_owned(),
-        (PauseReason::Interrupted, _) => {
-            "sysop exited during this turn; the running command may not have finished".to_owned()
-        }
+        (PauseReason::Interrupted, _) => interruption.unwrap_or("sysop exited during this turn").to_owned(),
         (PauseReason::Asked, _) => "requested".to_owned(),
     };
     format!("Paused: {why}. Send /continue to resume, or a new prompt to cancel this turn.")

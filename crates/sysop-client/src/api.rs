@@ -1,7 +1,7 @@
 //! Client for the server's HTTP API: sends the token with each request, reads JSON, and turns refusals into errors.
 //!
-//! Requests and sockets use the same kind of client, so that proxies (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`),
-//! the system's certificates and `SSL_CERT_FILE` apply to both.
+//! Requests and sockets use the same kind of client, so that proxies (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`,
+//! `NO_PROXY`), the system's certificates and `SSL_CERT_FILE` apply to both.
 
 use std::error::Error;
 use std::time::Duration;

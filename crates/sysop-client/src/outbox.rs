@@ -8,11 +8,17 @@
 //! stopped must not take effect much later.
 //!
 //! The first setting of a new session is an exception. It can be repeated without harm, so each process gets it until
-//! one has confirmed it. Nothing that starts a turn is sent before that.
+//! the session has the approval mode, as its log says. Nothing that starts a turn is sent before that. A server that
+//! has read the setting may still refuse it, or end before it takes effect. A mode that the user chooses meanwhile
+//! takes its place unless it is wider, so that no later connection undoes the choice.
+//!
+//! A prompt ends a paused turn. A prompt from before the user could see the pause waits until the turn goes on or ends,
+//! or until the user sends another one.
 
 use std::collections::VecDeque;
 
 use serde_json::Value;
+use sysop_core::policy::ApprovalMode;
 use sysop_wire::{ClientMessage, ErrorCode, to_json_line};
 
 use crate::client_tools::LocalPermission;
@@ -33,7 +39,7 @@ pub struct UndeliveredPrompt {
 #[derive(Default)]
 pub(crate) struct Outbox {
     pending: VecDeque<PendingMessage>,
-    /// Prompts, permissions and first settings that this connection has confirmed. A refusal may arrive after the
+    /// Prompts, permissions and approval modes that this connection has confirmed. A refusal may arrive after the
     /// confirmation.
     confirmed: VecDeque<PendingMessage>,
     pings: u64,
@@ -43,6 +49,12 @@ pub(crate) struct Outbox {
     is_lost: bool,
     /// True once this client closes the session, so that nobody sees notices about refused prompts anymore.
     is_closing: bool,
+    /// The session's approval mode, as far as this connection knows.
+    mode: Option<ApprovalMode>,
+    /// True if the session's turn is paused, as far as is known.
+    is_paused: bool,
+    /// True once this connection has delivered the log as it was at its beginning.
+    is_caught_up: bool,
 }
 
 struct PendingMessage {
@@ -50,12 +62,16 @@ struct PendingMessage {
     line: String,
     /// Text of the prompt, if the message is one.
     prompt: Option<String>,
+    /// Approval mode, if the message sets one.
+    mode: Option<ApprovalMode>,
     role: Role,
     /// Permission for lent tools that came with the message.
     permission: Option<LocalPermission>,
     /// Description for the user if the message is lost.
     what: &'static str,
     delivery: Delivery,
+    /// True for a prompt that must not end a paused turn, because the user could not see the pause.
+    yields_to_pause: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,6 +93,8 @@ enum Delivery {
     Waiting,
     /// Written before the ping with this number.
     Written(u64),
+    /// Read by the server, but the session does not have the first mode yet.
+    Received,
     /// Refused, and waiting for the next connection. Of a session that is being closed, a prompt that is to be listed.
     Refused,
 }
@@ -106,7 +124,13 @@ pub(crate) enum Refusal {
 impl Outbox {
     /// Adds a message and gives it a unique id.
     pub(crate) fn push(&mut self, message: &ClientMessage, permission: Option<LocalPermission>) {
-        self.add(message, permission, role(message));
+        if !self.replaces_first_mode(message) {
+            return self.add(message, permission, role(message));
+        }
+        self.release_first_mode();
+        // Earlier modes do not end the wait for this one.
+        self.pending.iter_mut().chain(&mut self.confirmed).for_each(|earlier| earlier.mode = None);
+        self.add(message, permission, Role::FirstMode);
     }
 
     /// Adds the approval mode that a new session needs before its first turn. As opposed to other settings, it waits
@@ -121,9 +145,25 @@ impl Outbox {
         if let Value::Object(fields) = &mut value {
             fields.insert("messageId".to_owned(), id.clone().into());
         }
-        let (prompt, what) = (prompt(message), what(message));
+        let (prompt, mode, what) = (prompt(message), mode(message), what(message));
         let (line, delivery) = (to_json_line(&value), Delivery::Waiting);
-        self.pending.push_back(PendingMessage { id, line, prompt, role, permission, what, delivery });
+        let sees_pause = self.is_paused && (self.is_caught_up || self.is_lost);
+        let yields_to_pause = role == Role::Prompt && !sees_pause;
+        if role == Role::Prompt && sees_pause {
+            // Earlier prompts go first.
+            self.pending.iter_mut().for_each(|earlier| earlier.yields_to_pause = false);
+        }
+        self.pending.push_back(PendingMessage {
+            id,
+            line,
+            prompt,
+            mode,
+            role,
+            permission,
+            what,
+            delivery,
+            yields_to_pause,
+        });
     }
 
     /// Returns the prompts that have not been written, in order.
@@ -152,11 +192,11 @@ impl Outbox {
 
     /// Records that there is no connection, and drops the messages that must not take effect later.
     pub(crate) fn disconnected(&mut self) -> OutboxLoss {
-        self.is_lost = true;
+        (self.is_lost, self.is_caught_up) = (true, false);
         let mut loss = OutboxLoss::default();
         for mut pending in std::mem::take(&mut self.pending) {
             let clause = match pending.delivery {
-                Delivery::Written(_) => Some("may not have arrived"),
+                Delivery::Written(_) | Delivery::Received => Some("may not have arrived"),
                 Delivery::Waiting | Delivery::Refused => (!pending.waits()).then_some("was not sent"),
             };
             let clause = clause.filter(|_| pending.role != Role::FirstMode);
@@ -184,13 +224,65 @@ impl Outbox {
         self.is_closing = true;
     }
 
-    /// Returns true while prompts wait because the server refused the first setting of the session.
-    pub(crate) fn needs_mode(&self) -> bool {
-        self.pending.iter().any(PendingMessage::is_refused_mode)
+    /// Returns true while prompts wait although there is a connection: for the first mode of the session, which the
+    /// server has read or refused, or for the end of a pause.
+    pub(crate) fn makes_prompts_wait(&self) -> bool {
+        self.pending.iter().any(PendingMessage::is_missing_mode) || self.waits_for_pause()
     }
 
-    /// Returns true if the message would wait for the first mode of the session and is no prompt. Front ends show waiting
-    /// prompts only.
+    /// Returns true while a prompt waits for the end of a pause.
+    fn waits_for_pause(&self) -> bool {
+        self.is_paused && self.is_caught_up && self.pending.iter().any(|pending| pending.yields_to_pause)
+    }
+
+    /// Records whether the session's turn is paused.
+    pub(crate) fn note_pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
+    /// Records that the connection is about to repeat the log, whose older events say nothing about the present.
+    pub(crate) fn note_replay(&mut self) {
+        self.is_caught_up = false;
+    }
+
+    /// Records that the connection has delivered the log as it was at its beginning. Returns true if that shows a pause
+    /// for whose end prompts wait.
+    pub(crate) fn note_caught_up(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_caught_up, true) && self.waits_for_pause()
+    }
+
+    /// Records the session's approval mode.
+    pub(crate) fn note_mode(&mut self, mode: ApprovalMode) {
+        self.mode = Some(mode);
+        self.settle_mode();
+    }
+
+    /// Ends the wait for the first mode if the session has it, or another one that the user chose.
+    fn settle_mode(&mut self) {
+        let is_current = |message: &PendingMessage| {
+            let has_arrived = !matches!(message.delivery, Delivery::Waiting | Delivery::Refused);
+            message.mode.is_some() && message.mode == self.mode && has_arrived
+        };
+        if self.pending.iter().chain(&self.confirmed).any(is_current) {
+            self.release_first_mode();
+        }
+    }
+
+    /// Ends the wait for the first mode. Its refusal may still arrive.
+    fn release_first_mode(&mut self) {
+        let first = take(&mut self.pending, |pending| pending.role == Role::FirstMode);
+        self.confirmed.extend(first.map(|first| PendingMessage { role: Role::Mode, ..first }));
+    }
+
+    /// Returns true if the message sets a mode that is not wider than the first mode, which is pending.
+    fn replaces_first_mode(&self, message: &ClientMessage) -> bool {
+        let first = self.pending.iter().find(|pending| pending.role == Role::FirstMode);
+        let modes = mode(message).zip(first.and_then(|first| first.mode));
+        modes.is_some_and(|(mode, first)| mode.tightened(first) == mode)
+    }
+
+    /// Returns true if the message would wait for the first mode of the session and is no prompt. Front ends show
+    /// waiting prompts only.
     pub(crate) fn must_wait_unseen(&self, message: &ClientMessage) -> bool {
         self.lacks_first_mode() && role(message) == Role::Turn
     }
@@ -205,18 +297,26 @@ impl Outbox {
 
     /// Returns true while a written message is not confirmed.
     pub(crate) fn awaits_confirmation(&self) -> bool {
-        self.pending.iter().any(PendingMessage::is_written)
+        self.pending.iter().any(|pending| pending.is_written() || pending.delivery == Delivery::Received)
+    }
+
+    /// Returns true while a prompt waits because the connection has yet to deliver the log.
+    pub(crate) fn awaits_log(&self) -> bool {
+        let waits =
+            |pending: &PendingMessage| pending.yields_to_pause && pending.delivery == Delivery::Waiting;
+        !self.is_caught_up && self.pending.iter().any(waits)
     }
 
     /// Records that there is a connection to the server process `instance`. Drops the messages that may have arrived at
     /// another process and returns their descriptions.
     pub(crate) fn connected(&mut self, instance: Option<&str>) -> Vec<&'static str> {
-        self.is_lost = false;
+        (self.is_lost, self.is_caught_up, self.mode) = (false, false, None);
         self.confirmed.clear();
         let same = instance.is_some() && self.instance.as_deref() == instance;
         self.instance = instance.map(str::to_owned);
         for pending in &mut self.pending {
             if same || pending.role == Role::FirstMode {
+                pending.yields_to_pause &= !pending.is_written(); // it may have arrived
                 pending.delivery = Delivery::Waiting;
             }
         }
@@ -226,11 +326,15 @@ impl Outbox {
     }
 
     /// Returns the next message to write and the number of the ping to send after it. The message counts as written
-    /// from now on. What starts a turn is not written before the first setting is confirmed.
+    /// from now on. What starts a turn is not written before the session has its first mode, and a prompt that must not
+    /// end a paused turn not before it is known that none is paused.
     pub(crate) fn next(&mut self) -> Option<(String, u64)> {
         let lacks_mode = self.lacks_first_mode();
+        let may_be_paused = self.is_paused || !self.is_caught_up;
         let is_ready = |pending: &&mut PendingMessage| {
-            pending.delivery == Delivery::Waiting && !(lacks_mode && pending.starts_turn())
+            pending.delivery == Delivery::Waiting
+                && !(lacks_mode && pending.starts_turn())
+                && !(may_be_paused && pending.yields_to_pause)
         };
         let next = self.pending.iter_mut().find(is_ready)?;
         self.pings += 1;
@@ -238,42 +342,35 @@ impl Outbox {
         Some((next.line.clone(), self.pings))
     }
 
-    /// Confirms every message written before this ping. A mode that the user chose replaces a refused first setting,
-    /// unless it is refused itself.
+    /// Confirms every message written before this ping, except the first mode: the session must have it.
     pub(crate) fn confirmed(&mut self, ping: u64) {
-        let mut replaces_first_mode = false;
-        for pending in std::mem::take(&mut self.pending) {
+        let lacks_mode = self.lacks_first_mode();
+        for mut pending in std::mem::take(&mut self.pending) {
             let is_confirmed = matches!(pending.delivery, Delivery::Written(written) if written <= ping);
-            if !is_confirmed {
+            if is_confirmed && pending.role == Role::FirstMode {
+                pending.delivery = Delivery::Received;
                 self.pending.push_back(pending);
-            } else {
-                replaces_first_mode |= pending.role == Role::Mode;
-                let has_consequence = pending.prompt.is_some() || pending.permission.is_some();
-                if has_consequence || pending.role == Role::FirstMode {
-                    self.confirmed.push_back(pending);
-                }
+            } else if !is_confirmed {
+                self.pending.push_back(pending);
+            } else if pending.prompt.is_some()
+                || pending.permission.is_some()
+                || lacks_mode && pending.role == Role::Mode
+            {
+                self.confirmed.push_back(pending);
             }
-        }
-        if replaces_first_mode {
-            self.confirmed.retain(|confirmed| !confirmed.is_refused_mode());
-            self.confirmed.extend(take(&mut self.pending, PendingMessage::is_refused_mode));
         }
         let surplus = self.confirmed.len().saturating_sub(CONFIRMED_MAX);
         self.confirmed.drain(..surplus);
+        self.settle_mode();
     }
 
     /// Records that the server refused the message with this id, and returns the permission that came with a message
-    /// that is dropped. A prompt that a server refuses because it is shutting down is sent after the next connection is
-    /// established, as a refused first setting is.
+    /// that is dropped or is the first setting. A prompt that a server refuses because it is shutting down is sent after
+    /// the next connection is established, as a refused first setting is.
     pub(crate) fn refused(&mut self, id: &str, code: ErrorCode) -> (Refusal, Option<LocalPermission>) {
         let is_it = |message: &PendingMessage| message.id == id;
         let (pending, confirmed) = (take(&mut self.pending, is_it), take(&mut self.confirmed, is_it));
-        if confirmed.as_ref().is_some_and(|confirmed| confirmed.role == Role::Mode)
-            && let Some(replaced) = take(&mut self.confirmed, PendingMessage::is_refused_mode)
-        {
-            self.pending.push_front(replaced);
-        }
-        let Some(refused) = pending.or(confirmed) else { return (Refusal::Dropped, None) };
+        let Some(mut refused) = pending.or(confirmed) else { return (Refusal::Dropped, None) };
         let is_draining = code == ErrorCode::Draining;
         let refusal = match refused.role {
             Role::Prompt if is_draining || self.is_closing => Refusal::PromptWaits,
@@ -283,11 +380,12 @@ impl Outbox {
                 return (Refusal::Dropped, refused.permission);
             }
         };
+        let permission = refused.permission.take_if(|_| refusal == Refusal::PromptsNeedMode);
         // Before the prompts that have not been refused yet.
         let at = self.pending.iter().position(|pending| pending.delivery != Delivery::Refused);
         let at = at.unwrap_or(self.pending.len());
         self.pending.insert(at, PendingMessage { delivery: Delivery::Refused, ..refused });
-        (refusal, None)
+        (refusal, permission)
     }
 }
 
@@ -305,9 +403,9 @@ impl PendingMessage {
         matches!(self.role, Role::Prompt | Role::Turn)
     }
 
-    /// Returns true if the message is a first setting that the server refused.
-    fn is_refused_mode(&self) -> bool {
-        self.role == Role::FirstMode && self.delivery == Delivery::Refused
+    /// Returns true if the message is a first mode that the server has read or refused, and that the session lacks.
+    fn is_missing_mode(&self) -> bool {
+        self.role == Role::FirstMode && matches!(self.delivery, Delivery::Received | Delivery::Refused)
     }
 }
 
@@ -327,6 +425,14 @@ fn role(message: &ClientMessage) -> Role {
         ClientMessage::Configure { approve: Some(_), .. } => Role::Mode,
         _ if message.starts_turn() => Role::Turn,
         _ => Role::Other,
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other messages set no approval mode")]
+fn mode(message: &ClientMessage) -> Option<ApprovalMode> {
+    match message {
+        ClientMessage::Configure { approve, .. } => *approve,
+        _ => None,
     }
 }
 
@@ -365,243 +471,4 @@ fn what(message: &ClientMessage) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use sysop_core::event::{ConfigChange, Input, Origin};
-    use sysop_core::message::ModelRef;
-    use sysop_core::policy::ApprovalMode;
-    use sysop_wire::Envelope;
-
-    use super::*;
-
-    fn say(text: &str) -> ClientMessage {
-        ClientMessage::UserMessage {
-            envelope: Envelope::default(),
-            content: text.to_owned(),
-            images: Vec::new(),
-        }
-    }
-
-    fn written(outbox: &mut Outbox) -> Vec<(String, String)> {
-        let mut lines = Vec::new();
-        while let Some((line, _)) = outbox.next() {
-            let value: Value = serde_json::from_str(&line).unwrap();
-            let text = |name: &str| value[name].as_str().unwrap().to_owned();
-            lines.push((text("content"), text("messageId")));
-        }
-        lines
-    }
-
-    #[test]
-    fn unconfirmed_messages_are_resent_to_the_same_process_under_the_same_id() {
-        let mut outbox = Outbox::default();
-        assert!(outbox.connected(Some("a")).is_empty());
-        outbox.push(&say("one"), None);
-        outbox.push(&say("two"), None);
-        let first = written(&mut outbox);
-        outbox.confirmed(1);
-        assert!(outbox.connected(Some("a")).is_empty());
-        assert_eq!(written(&mut outbox), first[1..]);
-        outbox.confirmed(3);
-        assert!(outbox.pending.is_empty());
-    }
-
-    fn message(input: &Input) -> ClientMessage {
-        ClientMessage::from_input(input).unwrap()
-    }
-
-    #[test]
-    fn a_lost_connection_drops_everything_but_prompts() {
-        let mut outbox = Outbox::default();
-        outbox.connected(Some("a"));
-        let direct = Input::Direct {
-            tool: "bash".to_owned(),
-            arguments: serde_json::Map::new(),
-            origin: Origin::User,
-            by: None,
-        };
-        outbox.push(&message(&direct), None);
-        outbox.next();
-        outbox.push(&say("first"), None);
-        outbox.next();
-        let mode = |mode| Input::Configure { change: ConfigChange::Approve(mode) };
-        let model = ConfigChange::Model(ModelRef::new("demo", "one"));
-        let changes = [model, ConfigChange::Revoke(Vec::new())].map(|change| Input::Configure { change });
-        let others = [Input::Cancel, Input::Pause, Input::Clear, Input::Background];
-        for input in [mode(ApprovalMode::Auto)].into_iter().chain(changes).chain(others) {
-            outbox.push(&message(&input), None);
-        }
-        outbox.push_first_mode(&message(&mode(ApprovalMode::Never)));
-        outbox.push(&say("later"), None);
-        assert!(!outbox.is_lost());
-        assert_eq!(
-            outbox.disconnected().clauses,
-            [
-                "your command may not have arrived",
-                "your last message may not have arrived",
-                "your change of the approval mode was not sent",
-                "your change of the model was not sent",
-                "your change of a setting was not sent",
-                "your stop request was not sent",
-                "your pause request was not sent",
-                "your request to clear the history was not sent",
-                "your request to move the command to the background was not sent",
-            ]
-        );
-        assert!(outbox.is_lost());
-        let unconfirmed: Vec<_> =
-            outbox.unconfirmed().into_iter().map(|prompt| (prompt.text, prompt.may_have_arrived)).collect();
-        assert_eq!(unconfirmed, [("first".to_owned(), true), ("later".to_owned(), false)]);
-        assert!(outbox.disconnected().clauses.iter().all(|clause| clause.starts_with("your last message")));
-        outbox.connected(Some("a"));
-        assert!(!outbox.is_lost());
-        let kinds: Vec<_> = outbox.pending.iter().map(|pending| pending.what).collect();
-        assert_eq!(kinds, ["your last message", "your change of the approval mode", "your last message"]);
-    }
-
-    #[test]
-    fn a_prompt_that_a_server_refuses_at_its_end_waits_for_the_next_one() {
-        let mut outbox = Outbox::default();
-        outbox.connected(Some("a"));
-        for text in ["one", "two", "three"] {
-            outbox.push(&say(text), None);
-        }
-        let sent = written(&mut outbox);
-        outbox.confirmed(1);
-        for (text, id) in &sent[..2] {
-            // The first one is confirmed, the second one is not.
-            assert_eq!(outbox.refused(id, ErrorCode::Draining).0, Refusal::PromptWaits, "{text}");
-        }
-        assert_eq!(outbox.refused("unknown", ErrorCode::Draining).0, Refusal::Dropped);
-        outbox.confirmed(3);
-        assert!(outbox.next().is_none(), "not to the same connection");
-        assert!(outbox.disconnected().clauses.is_empty());
-        assert_eq!(outbox.undelivered(), ["one", "two"]);
-        outbox.connected(Some("b"));
-        assert_eq!(written(&mut outbox), sent[..2]);
-        assert_eq!(outbox.refused(&sent[0].1, ErrorCode::TooMany).0, Refusal::Dropped);
-        assert_eq!(outbox.unconfirmed().len(), 1);
-    }
-
-    fn approve(mode: ApprovalMode) -> ClientMessage {
-        message(&Input::Configure { change: ConfigChange::Approve(mode) })
-    }
-
-    /// Writes the next message. Returns its approval mode or its text, its id, and the number of its ping.
-    fn write_next(outbox: &mut Outbox) -> Option<(String, String, u64)> {
-        let (line, ping) = outbox.next()?;
-        let value: Value = serde_json::from_str(&line).unwrap();
-        let text = value["approve"].as_str().or(value["content"].as_str()).unwrap();
-        Some((text.to_owned(), value["messageId"].as_str().unwrap().to_owned(), ping))
-    }
-
-    #[test]
-    fn each_process_gets_the_first_mode_before_any_prompt_until_one_confirms_it() {
-        let mut outbox = Outbox::default();
-        outbox.connected(Some("a"));
-        outbox.push_first_mode(&approve(ApprovalMode::Never));
-        outbox.push(&say("fix it"), None);
-        for process in ["b", "b", "c"] {
-            assert_eq!(write_next(&mut outbox).unwrap().0, "never");
-            assert_eq!(write_next(&mut outbox), None, "the prompt waits for the confirmation");
-            assert!(outbox.disconnected().clauses.is_empty());
-            assert!(outbox.connected(Some(process)).is_empty());
-        }
-        let (mode, _, ping) = write_next(&mut outbox).unwrap();
-        outbox.confirmed(ping);
-        assert_eq!((mode.as_str(), write_next(&mut outbox).unwrap().0.as_str()), ("never", "fix it"));
-    }
-
-    #[test]
-    fn a_first_mode_that_a_server_refuses_at_its_end_reaches_the_next_one_before_the_prompts() {
-        for is_confirmed in [false, true] {
-            let mut outbox = Outbox::default();
-            outbox.connected(Some("a"));
-            outbox.push_first_mode(&approve(ApprovalMode::Never));
-            let (_, mode, ping) = write_next(&mut outbox).unwrap();
-            outbox.push(&say("fix it"), None);
-            if is_confirmed {
-                outbox.confirmed(ping);
-                let (_, prompt, _) = write_next(&mut outbox).unwrap();
-                assert_eq!(outbox.refused(&mode, ErrorCode::Draining).0, Refusal::SettingWaits);
-                assert_eq!(outbox.refused(&prompt, ErrorCode::Draining).0, Refusal::PromptWaits);
-            } else {
-                assert_eq!(outbox.refused(&mode, ErrorCode::Draining).0, Refusal::SettingWaits);
-            }
-            assert_eq!(write_next(&mut outbox), None, "not to the same connection");
-            assert!(outbox.disconnected().clauses.is_empty());
-            outbox.connected(Some("b"));
-            let (again, _, ping) = write_next(&mut outbox).unwrap();
-            assert_eq!((again.as_str(), write_next(&mut outbox)), ("never", None));
-            outbox.confirmed(ping);
-            assert_eq!(write_next(&mut outbox).unwrap().0, "fix it");
-        }
-    }
-
-    #[test]
-    fn prompts_wait_for_the_users_mode_if_the_first_one_is_refused() {
-        let mut outbox = Outbox::default();
-        outbox.connected(Some("a"));
-        outbox.push_first_mode(&approve(ApprovalMode::Never));
-        let (_, mode, ping) = write_next(&mut outbox).unwrap();
-        outbox.confirmed(ping);
-        assert!(!outbox.needs_mode());
-        assert_eq!(outbox.refused(&mode, ErrorCode::TooMany).0, Refusal::PromptsNeedMode);
-        outbox.push(&say("fix it"), None);
-        assert_eq!(write_next(&mut outbox), None);
-        assert!(outbox.needs_mode() && outbox.undelivered() == ["fix it"]);
-        let permission = || Some(LocalPermission::Mode { before: ApprovalMode::Ask });
-        outbox.push(&approve(ApprovalMode::Auto), permission());
-        let (_, mode, ping) = write_next(&mut outbox).unwrap();
-        outbox.confirmed(ping);
-        assert_eq!(outbox.refused(&mode, ErrorCode::TooMany).0, Refusal::Dropped);
-        assert!(outbox.needs_mode(), "the user's mode is refused, too");
-        outbox.push(&approve(ApprovalMode::Ask), permission());
-        let (mode, _, ping) = write_next(&mut outbox).unwrap();
-        assert_eq!((mode.as_str(), write_next(&mut outbox)), ("ask", None));
-        outbox.confirmed(ping);
-        assert_eq!(write_next(&mut outbox).unwrap().0, "fix it");
-        assert!(!outbox.needs_mode());
-    }
-
-    #[test]
-    fn a_prompt_that_is_refused_while_the_session_closes_is_kept_whatever_the_reason() {
-        for code in [ErrorCode::TooMany, ErrorCode::Draining, ErrorCode::Forbidden] {
-            let mut outbox = Outbox::default();
-            outbox.connected(Some("a"));
-            outbox.push(&say("one"), None);
-            let (_, id, ping) = write_next(&mut outbox).unwrap();
-            outbox.begin_close();
-            outbox.confirmed(ping);
-            assert_eq!(outbox.refused(&id, code).0, Refusal::PromptWaits, "{code:?}");
-            let unsent = UndeliveredPrompt { text: "one".to_owned(), may_have_arrived: false };
-            assert_eq!(outbox.unconfirmed(), [unsent]);
-        }
-    }
-
-    #[test]
-    fn only_a_prompt_that_was_not_written_is_taken_back() {
-        let mut outbox = Outbox::default();
-        outbox.push(&say("one"), None);
-        outbox.next();
-        outbox.push(&say("two"), None);
-        assert_eq!(outbox.undelivered(), ["two"]);
-        assert!(!outbox.take_back("one") && outbox.take_back("two") && !outbox.take_back("two"));
-        assert!(outbox.undelivered().is_empty() && outbox.next().is_none());
-    }
-
-    #[test]
-    fn a_new_process_gets_only_messages_that_were_never_sent() {
-        let mut outbox = Outbox::default();
-        outbox.connected(Some("a"));
-        outbox.push(&say("one"), None);
-        written(&mut outbox);
-        outbox.push(&say("two"), None);
-        assert_eq!(outbox.connected(Some("b")), ["your last message"]);
-        assert_eq!(written(&mut outbox)[0].0, "two");
-        assert_eq!(
-            outbox.connected(None),
-            ["your last message"],
-            "a server without an identity counts as another one"
-        );
-    }
-}
+mod tests;

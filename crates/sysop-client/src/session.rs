@@ -307,7 +307,7 @@ impl SessionHandle for RemoteSession {
         let mut unconfirmed = outbox.unconfirmed();
         let undelivered = match self.last_error() {
             Some(_) => unconfirmed.drain(..).map(|prompt| prompt.text).collect(),
-            None if is_lost || outbox.needs_mode() => outbox.undelivered(),
+            None if is_lost || outbox.makes_prompts_wait() => outbox.undelivered(),
             // With a connection, other prompts wait only for the next moment.
             None => Vec::new(),
         };
@@ -377,6 +377,7 @@ mod tests {
         assert!(connection.unconfirmed.is_empty());
         assert!(session.take_back("one") && !session.take_back("one"));
         session.shared.outbox.lock().connected(None);
+        session.shared.outbox.lock().note_caught_up();
         assert!(session.shared.outbox.lock().next().is_some());
         let connection = session.connection();
         assert_eq!((connection.undelivered.len(), connection.unconfirmed), (0, vec!["two".to_owned()]));

@@ -12,7 +12,9 @@ use sysop_core::question::Question;
 use sysop_driver::frontend::OfferedRule;
 use sysop_driver::port::CancellationToken;
 use sysop_driver::prompter::TerminalSize;
-use sysop_wire::{ClientMessage, Decoder, ErrorCode, Hello, ServerMessage, to_json_line};
+use sysop_wire::{
+    ClientMessage, Decoder, ErrorCode, Hello, LogPosition, ServerMessage, SessionState, to_json_line,
+};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::ClientError;
@@ -34,6 +36,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Notice about a prompt that a server refused because it is shutting down.
 const PROMPT_WAITS: &str = "the server is shutting down; your last message waits for the next connection";
 
+/// Notice about a prompt from before the user could see that the turn is paused.
+const WAITS_FOR_PAUSE: &str = "the turn is paused; your message waits until you resume or stop it";
+
 /// Follows a session until `stop` is canceled or the session is gone for good.
 pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken) {
     follow(&shared, &stop).await;
@@ -45,6 +50,7 @@ async fn follow(shared: &Arc<RemoteSessionInner>, stop: &CancellationToken) {
         shared: Arc::clone(shared),
         decoder: Decoder::new(),
         greetings: 0,
+        history: Seq(0),
         last_error: None,
     };
     // Without a front end or lent tools there is nothing to do.
@@ -116,6 +122,8 @@ struct SessionConnection {
     /// Number of `hello` messages that the server has yet to answer. Messages that arrive before the last answer belong
     /// to an earlier replay.
     greetings: u32,
+    /// Last event of the log at the time of the last answer. Later events show changes of the session.
+    history: Seq,
     /// Code and message of the error that the server sent as its reason to end the connection.
     last_error: Option<(ErrorCode, String)>,
 }
@@ -213,6 +221,7 @@ impl SessionConnection {
             tool_executor.root().clone_into(&mut hello.workspace_root);
         }
         self.greetings += 1;
+        self.shared.outbox.lock().note_replay();
         link.send_text(to_json_line(&ClientMessage::Hello(hello))).await
     }
 
@@ -231,14 +240,15 @@ impl SessionConnection {
     }
 
     /// Sends pending messages and the results of calls that were just stopped, waits for their confirmation, and closes
-    /// the connection. A refusal may arrive after the confirmation, so reads until the server closes, too.
+    /// the connection. Prompts are sent once the log shows that the turn is not paused. A refusal may arrive after the
+    /// confirmation, so reads until the server closes, too.
     async fn flush_and_close(&mut self, link: &mut SessionSocket) -> Result<(), SocketError> {
         self.flush_before_close(link).await?;
         link.close().await;
         let mut last_received = Instant::now();
         while let Ok(heard) = link.receive(last_received).await {
             if let SocketEvent::Text(text) = heard {
-                self.note_refusal(&text);
+                self.note_answer(&text);
             }
             last_received = Instant::now();
         }
@@ -252,35 +262,82 @@ impl SessionConnection {
         }
         self.flush(link).await?;
         let mut last_received = Instant::now();
-        while shared.outbox.lock().awaits_confirmation() {
+        let awaits = || {
+            let outbox = shared.outbox.lock();
+            outbox.awaits_confirmation() || outbox.awaits_log()
+        };
+        while awaits() {
             match link.receive(last_received).await? {
                 SocketEvent::Pong(ping) => shared.outbox.lock().confirmed(ping),
-                SocketEvent::Text(text) => self.note_refusal(&text),
+                SocketEvent::Text(text) => self.note_answer(&text),
                 SocketEvent::Alive => {}
             }
             last_received = Instant::now();
-            // A confirmed first setting releases the prompts that wait for it.
+            // A confirmed first setting releases the prompts that wait for it, as the end of the log does.
             self.flush(link).await?;
         }
         Ok(())
     }
 
-    /// Records the refusal of a message while the connection is being closed. Ignores all other messages.
-    fn note_refusal(&self, text: &str) {
-        if let Ok(ServerMessage::Error { code: Some(code), reply_to: Some(id), .. }) =
-            serde_json::from_str(text)
-        {
-            self.shared.message_refused(&id, code);
+    /// Records the refusal of a message, or the state of the session, while the connection is being closed. Ignores all
+    /// other messages.
+    fn note_answer(&mut self, text: &str) {
+        match serde_json::from_str(text) {
+            Ok(ServerMessage::Error { code: Some(code), reply_to: Some(id), .. }) => {
+                self.shared.message_refused(&id, code);
+            }
+            Ok(message) => self.note_state(&message),
+            Err(_) => {}
+        }
+        self.note_progress(serde_json::from_str(text).ok());
+    }
+
+    /// Records what a message says about the end of the log, the approval mode and a pause of the session.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other messages say nothing about them")]
+    fn note_state(&mut self, message: &ServerMessage) {
+        let mut outbox = self.shared.outbox.lock();
+        match message {
+            ServerMessage::SessionCreated { position: None, approve, last_seq, .. } => {
+                self.greetings = self.greetings.saturating_sub(1);
+                self.history = last_seq.unwrap_or_default();
+                outbox.note_mode(*approve);
+            }
+            ServerMessage::Configured { approve: Some(mode), position, .. }
+                if position.seq > self.history =>
+            {
+                outbox.note_mode(*mode);
+            }
+            ServerMessage::State { now, .. } => outbox.note_pause(now.state == SessionState::Paused),
+            _ => {}
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the decoder handles the session's messages")]
+    /// Notes the end of the history that the server repeats, if the message at `position` is its last one.
+    fn note_progress(&self, position: Option<LogPosition>) {
+        let complete = position.filter(|position| !position.more);
+        let seq = complete.map_or(self.decoder.seq(), |position| position.seq);
+        if self.greetings == 0 && seq >= self.history && self.shared.outbox.lock().note_caught_up() {
+            self.shared.fanout.notice(WAITS_FOR_PAUSE);
+        }
+    }
+
     fn handle_text(&mut self, text: &str) -> Result<(), SocketError> {
-        // Ignore messages that this version does not know.
-        let Ok(message) = serde_json::from_str::<ServerMessage>(text) else { return Ok(()) };
+        let Ok(message) = serde_json::from_str::<ServerMessage>(text) else {
+            // Ignore messages that this version does not know, except for their position.
+            self.note_progress(serde_json::from_str(text).ok());
+            return Ok(());
+        };
+        let position = message.position();
+        self.note_state(&message);
+        self.handle_message(message)?;
+        self.note_progress(position);
+        Ok(())
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the decoder handles the session's messages")]
+    fn handle_message(&mut self, message: ServerMessage) -> Result<(), SocketError> {
         match &message {
             ServerMessage::SessionCreated { position: None, .. } => {
-                self.greetings = self.greetings.saturating_sub(1);
                 if self.greetings == 0 {
                     if self.decoder.seq() == Seq(0) {
                         self.shared.fanout.begin_replay();

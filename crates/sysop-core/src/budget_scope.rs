@@ -105,6 +105,54 @@ impl BudgetScope {
     }
 }
 
+/// Limit that a flag of `sysop exec` sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetFlag {
+    /// Cost of the session.
+    MaxCost,
+    /// Tokens of the session.
+    MaxTokensTotal,
+    /// Time of each turn.
+    MaxMinutes,
+}
+
+impl BudgetFlag {
+    /// Returns the flag of the limit that a sentence of [`BudgetScope::exceeded`] is about. `None` if no flag sets that
+    /// limit, or if a higher limit would not help.
+    pub fn of_sentence(sentence: &str) -> Option<Self> {
+        let starts = |start: String| sentence.starts_with(&start);
+        if starts(format!("{} run for ", BudgetScope::Turn.subject())) {
+            return Some(Self::MaxMinutes);
+        }
+        let (subject, owner) = (BudgetScope::Session.subject(), BudgetScope::Session.owner());
+        if !starts(format!("{subject} ")) && !starts(format!("the {owner}'s budget is too small: ")) {
+            return None;
+        }
+        match (sentence.contains(" tokens"), sentence.contains('$')) {
+            (true, _) => Some(Self::MaxTokensTotal),
+            (false, true) => Some(Self::MaxCost),
+            (false, false) => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MaxCost => "--max-cost",
+            Self::MaxTokensTotal => "--max-tokens-total",
+            Self::MaxMinutes => "--max-minutes",
+        }
+    }
+
+    /// Returns true if this budget has the limit.
+    pub fn is_set(self, budget: &Budget) -> bool {
+        match self {
+            Self::MaxCost => budget.session.cost.is_some(),
+            Self::MaxTokensTotal => budget.session.tokens.is_some(),
+            Self::MaxMinutes => budget.turn.minutes.is_some(),
+        }
+    }
+}
+
 /// The limits that are set: `session $0.50, 200 k tokens; turn 20 minutes`.
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -154,7 +202,7 @@ impl BudgetLimits {
 
 #[cfg(test)]
 mod tests {
-    use super::BudgetScope;
+    use super::{BudgetFlag, BudgetScope};
     use crate::budget::{Budget, BudgetLimits, Spending};
     use crate::message::Usage;
     use crate::model_table::ModelPrice;
@@ -236,6 +284,30 @@ mod tests {
             "{stop}"
         );
         assert_eq!(BudgetScope::Turn.exceeded(&LIMITS, &spent, &spent), None);
+    }
+
+    #[test]
+    fn a_stop_by_a_limit_of_a_flag_tells_the_flag() {
+        let flag = |scope: BudgetScope, limits: BudgetLimits, spent: Spending, next: Spending| {
+            let stop = scope.exceeded(&limits, &spent, &next).expect("a stop");
+            BudgetFlag::of_sentence(&stop).map(BudgetFlag::name)
+        };
+        let (of_tokens, of_cost) =
+            (BudgetLimits { tokens: Some(100), ..LIMITS }, BudgetLimits { cost: Some(0.1), ..LIMITS });
+        let (of_time, long) =
+            (BudgetLimits { minutes: Some(1), ..LIMITS }, Spending { time_ms: 60_000, ..tokens(0) });
+        let (dear, some) = (Spending { cost: 1.0, ..tokens(200) }, Spending { cost: 0.01, ..tokens(90) });
+        let unpriced = Spending { unpriced: true, ..tokens(90) };
+        for spent in [Spending::default(), some] {
+            assert_eq!(flag(BudgetScope::Session, of_tokens, spent, dear), Some("--max-tokens-total"));
+            assert_eq!(flag(BudgetScope::Session, of_cost, spent, dear), Some("--max-cost"));
+            assert_eq!(flag(BudgetScope::Turn, of_tokens, spent, dear), None);
+            assert_eq!(flag(BudgetScope::Turn, of_cost, spent, dear), None);
+            assert_eq!(flag(BudgetScope::Day, of_tokens, spent, dear), None);
+        }
+        assert_eq!(flag(BudgetScope::Turn, of_time, long, dear), Some("--max-minutes"));
+        assert_eq!(flag(BudgetScope::Session, of_time, long, dear), None);
+        assert_eq!(flag(BudgetScope::Session, of_cost, unpriced, dear), None, "a price is missing");
     }
 
     #[test]

@@ -319,6 +319,8 @@ pub enum Decision {
 impl Decision {
     /// Value of `Event::Decided::by` if sysop itself closes an approval that can no longer be answered.
     pub const BY_SYSOP: &'static str = "sysop";
+    /// Value of `Event::Decided::by` if a hook rejects an approval.
+    pub const BY_HOOK: &'static str = "a hook";
 }
 
 /// A fact about the session. Events are logged, published to front ends, and replayed to rebuild the session.
@@ -437,7 +439,8 @@ pub enum Event {
         /// The user, or `sysop` if sysop closed the approval.
         by: String,
     },
-    /// A tool call began; or, directly before its end, a call that no model proposed was refused, which no other event names.
+    /// A tool call began; or, directly before its end, a call that no model proposed was refused, which no other event
+    /// names.
     ToolStarted {
         /// The call, exactly as it runs.
         call: ToolCall,

@@ -82,8 +82,8 @@ number_id! {
 const TIME_CHARS: usize = 13;
 
 impl SessionId {
-    /// Returns the start of the id, which is enough to find the session again. Sessions differ in it unless they started
-    /// in the same millisecond.
+    /// Returns the start of the id, which is enough to find the session again. Sessions differ in it unless they
+    /// started in the same millisecond.
     pub fn short(&self) -> &str {
         let is_uuid = self.0.len() == 36 && self.0.is_ascii() && self.0.as_bytes()[TIME_CHARS] == b'-';
         if is_uuid { &self.0[..TIME_CHARS] } else { &self.0 }

@@ -97,8 +97,11 @@ impl Instructions {
     /// use sysop_core::instructions::{InstructionFile, InstructionSource, Instructions};
     ///
     /// let text = "x".repeat(20_000);
-    /// let file = |path: &str| InstructionFile::new(path.to_owned(), InstructionSource::Workspace, text.clone(), 20_000);
-    /// let found = Instructions { files: vec![file("/a/AGENTS.md"), file("/a/b/AGENTS.md")], ..Instructions::default() };
+    /// let file = |path: &str| {
+    ///     InstructionFile::new(path.to_owned(), InstructionSource::Workspace, text.clone(), 20_000)
+    /// };
+    /// let files = vec![file("/a/AGENTS.md"), file("/a/b/AGENTS.md")];
+    /// let found = Instructions { files, ..Instructions::default() };
     /// let sizes = |found: &Instructions| found.files.iter().map(|file| file.text.len()).collect::<Vec<_>>();
     /// assert_eq!(sizes(&found.clone().limited(200_000)), [12_768, 20_000]);
     /// assert_eq!(sizes(&found.limited(8_192)), [4_096]);

@@ -376,12 +376,13 @@ pub enum CallEnd {
     Done,
     /// The call was tried and failed with an error message: another attempt may succeed.
     Failed,
-    /// The call failed or had no effect, and the output ends with a line that names the command to run next. More advice
-    /// would keep small models from running it.
+    /// The call failed or had no effect, and the output ends with a line that names the command to run next. More
+    /// advice would keep small models from running it.
     Advised,
     /// A person or the policy rejected or stopped it, or its host was not reached: another way must not be tried.
     Refused,
-    /// The call was cut short, such as by its time limit or a signal: its effect is unknown, and another way may succeed.
+    /// The call was cut short, such as by its time limit or a signal: its effect is unknown, and another way may
+    /// succeed.
     Unfinished,
 }
 

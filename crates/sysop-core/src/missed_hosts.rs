@@ -71,7 +71,7 @@ impl MissedHosts {
     pub fn summary(&self, place: &str) -> Option<String> {
         let names = self.names().join(", ");
         let missed = if self.error.is_some() { place } else { &names };
-        (self.error.is_some() || !names.is_empty()).then(|| format!("not done on {}", ui_text::place(missed)))
+        (self.error.is_some() || !names.is_empty()).then(|| format!("not done {}", ui_text::on_place(missed)))
     }
 
     /// Returns a line for each of these hosts, or for hosts with the same reason, that says why the last call on

@@ -26,13 +26,18 @@ pub struct ProviderInfo {
 }
 
 impl ProviderInfo {
+    /// Returns true if users run the provider's server themselves, so that no vendor issues its keys.
+    pub fn is_self_hosted(&self) -> bool {
+        self.base_url.starts_with("http:")
+    }
+
     /// Returns the name of the config key with the base URL, for hints.
     pub fn address_setting(&self) -> String {
         format!("base_url in [providers.{}]", self.name)
     }
 
-    /// Returns the hint for a server that cannot be reached at `address`. `source` names the setting with the base URL, if
-    /// it is known and not the config key.
+    /// Returns the hint for a server that cannot be reached at `address`. `source` names the setting with the base URL,
+    /// if it is known and not the config key.
     pub fn unreachable_hint(&self, source: Option<&str>, address: &str) -> String {
         if self.name == OLLAMA.name
             && let Some(host) = remote_host(address)
@@ -89,6 +94,9 @@ pub const GEMINI: &ProviderInfo = &ProviderInfo {
     unreachable: "check the network, the proxy variables and base_url in [providers.gemini]",
     rejected_key: "check the key (GEMINI_API_KEY)",
 };
+
+/// Address of Vertex AI for API keys, and for accounts in the location `global`.
+pub const VERTEX_GLOBAL_URL: &str = "https://aiplatform.googleapis.com";
 
 /// Vertex AI; its address depends on the location.
 pub const VERTEX: &ProviderInfo = &ProviderInfo {

@@ -9,6 +9,8 @@ use crate::undo::{UndoRecord, split_undo_note};
 
 /// Reason of the rejection of calls that were waiting when their turn was stopped.
 pub const TURN_STOPPED: &str = "the turn was stopped";
+/// Reason why sysop itself rejects a call that needs approval in a front end that cannot ask.
+pub const NO_TERMINAL: &str = "there is no terminal to ask on";
 /// Output of a call that was stopped before it began.
 const NOT_STARTED: &str = "not started: stopped while saving files for undo";
 

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use sysop_shell::{self as shell, Analysis};
 pub use sysop_shell::{
-    Access, CommandContext, Dialect, Finding, Grant, GuardOffer, NO_ANSWER, Resolution, ResolvedFile,
-    ResolvedTarget, Risk, RiskClass, Survey, Target, TerminalFocus, UndoOffer, is_plain_git_setting,
-    single_quoted,
+    Access, CommandContext, Dialect, Finding, Grant, GuardOffer, NO_ANSWER, NOT_REACHED, Resolution,
+    ResolvedFile, ResolvedTarget, Risk, RiskClass, Survey, Target, TerminalFocus, UndoOffer,
+    is_plain_git_setting, single_quoted,
 };
 
 pub use self::fence::{Fence, SandboxMode, SandboxOptions};
@@ -73,8 +73,8 @@ impl ApprovalMode {
         std::cmp::max_by_key(self, other, rank)
     }
 
-    /// Returns the stricter of two modes for a change that the user did not ask for. `never` would run commands that
-    /// only read without the question that `each` asks, so it does not replace `each`.
+    /// Returns the mode to use if only `self` is certain to be what the user wants, and `other` may restrict it.
+    /// `never` would run commands that only read without the question that `each` asks, so it does not replace `each`.
     #[must_use]
     pub fn tightened(self, other: Self) -> Self {
         match (self, other) {
@@ -274,6 +274,12 @@ pub fn named_rule(rule: &str) -> String {
     }
 }
 
+/// Returns the place of the error in the config that denied a call, or `None` if its refusal has another reason.
+pub fn config_error_place(refusal: &str) -> Option<&str> {
+    let place = refusal_for_people(refusal).strip_prefix("denied by the config error at ")?;
+    Some(place.strip_suffix("; nothing ran").unwrap_or(place))
+}
+
 fn built_in_meaning(pattern: &str) -> Option<&'static str> {
     BUILT_IN_PATTERNS.iter().find(|(known, _)| *known == pattern).map(|(_, meaning)| *meaning)
 }
@@ -446,8 +452,8 @@ impl Policy {
     }
 
     /// Assesses a call to a tool that neither runs a command nor types keys. The assessment depends on the
-    /// tool's effect and on the paths in the call. Where every command is denied, so is every call assessed here that does
-    /// not only read.
+    /// tool's effect and on the paths in the call. Where every command is denied, so is every call assessed here that
+    /// does not only read.
     pub fn tool(
         &self,
         mode: ApprovalMode,
@@ -477,8 +483,8 @@ impl Policy {
 }
 
 /// Returns true if the answer "allow for this session" can be given about a call of `tool` that `people` people must
-/// allow. Otherwise, each call needs its own answer: notes are trusted by later sessions, and each undo is about another
-/// change.
+/// allow. Otherwise, each call needs its own answer: notes are trusted by later sessions, and each undo is about
+/// another change.
 pub fn is_grantable(tool: &str, class: RiskClass, people: u32) -> bool {
     people == 1 && !class.always_asks() && tool != REMEMBER_TOOL && tool != UNDO_TOOL
 }

@@ -4,8 +4,8 @@
 //! or hide. For models, [`strip_controls`] removes the sequences that a terminal obeys, and keeps every character that
 //! the terminal would print. It never erases or overwrites text, so a file with carriage returns keeps all its lines.
 //!
-//! The output of programs that a host runs goes through [`split_styles`] instead, which keeps only the last state of a progress display.
-//! Users and models get the same result.
+//! The output of programs that a host runs goes through [`split_styles`] instead, which keeps only the last state of a
+//! progress display. Users and models get the same result.
 //!
 //! This module obeys no other sequence: it moves no cursor and sends no reply. [`StyleRuns`] can keep the colors.
 
@@ -48,9 +48,9 @@ pub fn neutralize(text: &str) -> Cow<'_, str> {
 /// Like [`neutralize`], but for prose: omits zero-width characters instead of escaping them, because writers of some
 /// scripts use them between letters.
 ///
-/// The result may read like another text, so it is only for reading. Front ends that do not parse Markdown also show code
-/// blocks and `<cmd>` of an answer in this form. A command that a user can allow is shown by [`neutralize_line`], or with
-/// each character visible.
+/// The result may read like another text, so it is only for reading. Front ends that do not parse Markdown also show
+/// code blocks and `<cmd>` of an answer in this form. A command that a user can allow is shown by [`neutralize_line`],
+/// or with each character visible.
 ///
 /// ```
 /// use sysop_core::text::neutralize_prose;
@@ -200,8 +200,8 @@ pub fn strip_prose(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Removes escape sequences and control characters from the output of a program, and returns the rest with its colors and
-/// attributes.
+/// Removes escape sequences and control characters from the output of a program, and returns the rest with its colors
+/// and attributes.
 ///
 /// As in [`strip_controls`], a carriage return ends a line. But a line that ends so is left out if the next one differs
 /// only in its numbers, the marks of a bar and a spinner, as the states of a progress display do.

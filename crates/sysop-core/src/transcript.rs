@@ -247,7 +247,9 @@ impl Transcript {
 
     /// Returns an empty transcript for a session whose log is still empty. The configuration comes from `spec`.
     pub fn of(spec: &SessionSpec) -> Self {
-        Self { facts: Some(SessionInfo::of(spec)), policy: KnownPolicy::of(spec), ..Self::new() }
+        let mut transcript = Self::new();
+        transcript.opened(spec);
+        transcript
     }
 
     /// Returns the configuration of the session; `None` before its first event, unless the transcript was created from
@@ -295,14 +297,16 @@ impl Transcript {
         &self.readers
     }
 
+    fn opened(&mut self, spec: &SessionSpec) {
+        self.facts = Some(SessionInfo::of(spec));
+        self.policy = KnownPolicy::of(spec);
+    }
+
     fn event(&mut self, event: &Event) {
         self.readers.apply(event);
         self.note_participants(event);
         match event {
-            Event::SessionOpened { spec, .. } => {
-                self.facts = Some(SessionInfo::of(spec));
-                self.policy = KnownPolicy::of(spec);
-            }
+            Event::SessionOpened { spec, .. } => self.opened(spec),
             Event::Configured { change, .. } => self.configured(event, change),
             Event::PromptQueued { text, images, by } => {
                 self.prompt_queued(&prompt_for_display(text, images), by.as_deref());
@@ -327,7 +331,7 @@ impl Transcript {
                 self.turn.missed_hosts.note_outcome(outcome);
                 self.facts.iter_mut().for_each(|facts| facts.missed_hosts.note_outcome(outcome));
                 self.tool_finished(call, outcome);
-                self.note_changes(outcome);
+                self.note_changes(call, outcome);
             }
             Event::CancelAsked { .. } => {
                 self.stop_pause_notice();
@@ -337,7 +341,7 @@ impl Transcript {
             Event::Paused { reason, detail, .. } => self.paused(*reason, detail.as_deref()),
             Event::Resumed => {
                 self.end_pause_notice();
-                self.turn.paused = None;
+                (self.turn.paused, self.turn.interrupts_call) = (None, false);
                 match self.still_running() {
                     Some(call) => self.phase = SessionPhase::Running { call },
                     None if matches!(self.phase, SessionPhase::AwaitingApproval { .. }) => {}

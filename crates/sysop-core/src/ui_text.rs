@@ -54,8 +54,8 @@ pub fn tool_lines(call: &ToolCall) -> String {
 
 pub fn mode_sentence(mode: Mode) -> &'static str {
     match mode {
-        Mode::Agent => "agent mode: tools from the next turn on",
-        Mode::Chat => "chat mode: no tools from the next turn on",
+        Mode::Agent => "agent mode: the next turn has tools",
+        Mode::Chat => "chat mode: the next turn has no tools",
     }
 }
 
@@ -195,7 +195,7 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
         Some(RunningProgram::FullScreen) => "still running in the terminal".to_owned(),
         Some(RunningProgram::NestedShell) => "another shell is open in the terminal".to_owned(),
         None => match outcome.job {
-            Some(job) => format!("running in the background as job {job} (see /jobs)"),
+            Some(job) => format!("started in the background as job {job} (see /jobs)"),
             None => missed_hosts(outcome)
                 .or_else(|| outcome.loss().map(str::to_owned))
                 .unwrap_or_else(|| end_summary(outcome)),
@@ -209,7 +209,7 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     // The end of an interrupted call was not seen.
     let is_known = took > 0 || outcome.status != Status::Interrupted;
     let is_shown = !matches!(outcome.status, Status::Rejected | Status::Unknown);
-    if is_known && is_shown && outcome.time_limit().is_none() {
+    if is_known && is_shown && outcome.time_limit().is_none() && outcome.job.is_none() {
         words.push_str(&format!(", {}", duration(took)));
     }
     if outcome.truncated {
@@ -270,6 +270,20 @@ pub fn retry_countdown(text: &str, elapsed: Duration) -> String {
 
 const RETRYING: &str = "retrying in ";
 const ATTEMPT: &str = ", attempt ";
+
+/// Says that an input waits until another process no longer uses the session.
+pub fn waiting_for_process(process: Option<u32>) -> String {
+    let process = process.map_or_else(String::new, |id| format!(" (pid {id})"));
+    format!("{OTHER_PROCESS}{process}{USES_SESSION}")
+}
+
+/// Returns true for a text of [`waiting_for_process`].
+pub fn is_waiting_for_process(text: &str) -> bool {
+    text.starts_with(OTHER_PROCESS) && text.ends_with(USES_SESSION)
+}
+
+const OTHER_PROCESS: &str = "waiting for another sysop process";
+const USES_SESSION: &str = " that is using this session";
 
 /// Says where a call's full output is, if it was kept. `directory` is the directory of full outputs, if it is on the
 /// user's machine.
@@ -447,6 +461,11 @@ pub fn server_machine(server: &str) -> String {
     format!("{SERVER_MACHINE}{server}")
 }
 
+/// Returns the phrase that says on which machine commands run: `on web1`. That of a server's machine is `on HOST`.
+pub fn on_place(host: &str) -> String {
+    format!("on {}", place(host.strip_prefix(SERVER_MACHINE).unwrap_or(host)))
+}
+
 /// Returns true for a name made by [`server_machine`].
 pub fn is_server_machine(host: &str) -> bool {
     host.starts_with(SERVER_MACHINE)
@@ -495,7 +514,8 @@ pub fn preparing_call(transcript: &Transcript) -> Option<String> {
         CallPreparation::Start => "preparing the call".to_owned(),
         CallPreparation::Survey { host, reached, is_command } => {
             let what = if is_command { "the command" } else { "the call" };
-            match (is_local_host(host) || matches!(host, "none" | CLIENT_MACHINE), reached) {
+            let is_here = is_local_host(host) || is_server_machine(host);
+            match (is_here || matches!(host, "none" | CLIENT_MACHINE), reached) {
                 (true, _) => format!("checking {what}"),
                 (false, false) => format!("connecting to {}", safe(&host_summary(host))),
                 (false, true) => format!("checking {what} on {}", safe(&host_summary(host))),
@@ -531,6 +551,9 @@ pub fn covers(grant: &Grant) -> String {
             safe(&format!("any simple `{program} …` that stays below this directory"))
         }
         Grant::Tool { name } if name == "edit_file" => "all edits here, except to protected files".to_owned(),
+        Grant::Tool { name } if name == "write_file" => {
+            "all writes here, except to protected files".to_owned()
+        }
         Grant::Tool { name } => safe(&format!("any {name} call here, except on protected files")),
     }
 }
@@ -555,7 +578,7 @@ pub fn way_to_approve(plan: &Proposal) -> String {
     }
     let is_opaque = plan.risk.class == RiskClass::Opaque;
     if is_opaque && plan.risk.findings.iter().any(Finding::lacks_answer) {
-        return "try again, or run interactively: without the host's answer, the effect is unknown"
+        return "the host did not answer, so the effect is unknown: try again or run interactively"
             .to_owned();
     }
     match deferred_tools::server(&call.name) {
@@ -584,8 +607,8 @@ pub fn way_to_approve(plan: &Proposal) -> String {
 
 const ALWAYS_ASKS: &str = "run it on a terminal, because this call needs approval in every mode";
 
-/// Returns a phrase about the origin of a call that no model proposed, with the user who asked for it. A user's own call
-/// without a name is by "you". `None` for a call of a model.
+/// Returns a phrase about the origin of a call that no model proposed, with the user who asked for it. A user's own
+/// call without a name is by "you". `None` for a call of a model.
 pub fn origin_summary(plan: &Proposal) -> Option<String> {
     let own = (plan.origin == Origin::User).then_some("you");
     origin_phrase(plan.origin, &plan.call.name, plan.asked_by.as_deref().or(own))

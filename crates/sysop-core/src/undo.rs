@@ -95,8 +95,8 @@ pub fn named_files<'a>(paths: impl Iterator<Item = &'a str>, unnamed: usize) -> 
     (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
 }
 
-/// Splits off the last line of an output if it is one that hosts add to say why a call has no undo: returns the text before
-/// it, and the reason.
+/// Splits off the last line of an output if it is one that hosts add to say why a call has no undo: returns the text
+/// before it, and the reason.
 pub fn split_undo_note(output: &str) -> Option<(&str, &str)> {
     let start = output.rfind('\n').map_or(0, |newline| newline + 1);
     let reason = output[start..].strip_prefix("[no undo: ")?.strip_suffix(']')?;

@@ -46,8 +46,8 @@ pub trait SessionHandle: Send + Sync {
     fn connection(&self) -> ServerConnection {
         ServerConnection::default()
     }
-    /// Takes back a prompt that waits for the connection. Returns false if no such prompt waits, for example because it is
-    /// being sent.
+    /// Takes back a prompt that waits for the connection. Returns false if no such prompt waits, for example because it
+    /// is being sent.
     fn take_back(&self, _prompt: &str) -> bool {
         false
     }
@@ -173,8 +173,8 @@ pub enum SessionSelector {
     /// A new session with the host, the root and the model of another one. If the other one's approval mode is stricter
     /// than the configured one, the new session has it too.
     NewAfter(PreviousSession),
-    /// A new session on the hosts `host`, in the syntax of `--host`, with the configured model unless `model` is set, and
-    /// at least as strict as `approve`.
+    /// A new session on the hosts `host`, in the syntax of `--host`, with the configured model unless `model` is set,
+    /// and at least as strict as `approve`.
     NewOnHost { host: String, model: Option<ModelRef>, approve: Option<ApprovalMode> },
     /// An existing session, by its id or a prefix of it.
     Existing(String),
@@ -310,8 +310,8 @@ pub trait SessionService: Send + Sync {
         None
     }
 
-    /// Returns how a model gets its tools in a session, and its server, in words for the user; `None` if that is not known
-    /// here. Sends no request.
+    /// Returns how a model gets its tools in a session, and its server, in words for the user; `None` if that is not
+    /// known here. Sends no request.
     async fn model_status(&self, session: &SessionId, model: &ModelRef) -> Option<String> {
         let _ = (session, model);
         None
@@ -357,8 +357,8 @@ pub struct ToolServer {
     pub tools: Vec<String>,
 }
 
-/// Renders a routine's command for a session on the given host, from the routine's variables (name and value). The error
-/// is one sentence.
+/// Renders a routine's command for a session on the given host, from the routine's variables (name and value). The
+/// error is one sentence.
 pub type RoutineRenderer = Arc<dyn Fn(&str, &[(String, String)]) -> Result<String, String> + Send + Sync>;
 
 /// A named command, possibly with variables.

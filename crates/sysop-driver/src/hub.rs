@@ -68,7 +68,7 @@ struct HubState {
     questions: Vec<Question>,
     /// Calls that have started and not ended.
     running: HashSet<CallId>,
-    /// Running calls and jobs that have printed something.
+    /// Running calls that have printed something. The output of background jobs is not shown live.
     printing: HashSet<CallId>,
     closed: bool,
 }

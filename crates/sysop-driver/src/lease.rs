@@ -25,8 +25,8 @@ pub(crate) trait SessionLease: Send + Sync {
         on_stall: OnStall<'_>,
     ) -> Result<Seq, StoreError>;
 
-    /// Keeps other processes on this machine from resuming the session, until `end_claim`. Fails if another process works on
-    /// it.
+    /// Keeps other processes on this machine from resuming the session, until `end_claim`. Fails if another process
+    /// works on it.
     async fn claim(&self) -> Result<(), StoreError>;
 
     /// Returns true if no other process can append while this lease is valid, even if the session waits for a prompt.

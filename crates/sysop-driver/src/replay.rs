@@ -12,13 +12,24 @@ const PAGE_EVENTS_MAX: usize = 1024;
 /// Rebuilds a session from its log, page by page. Returns the session and the position of its last event.
 /// Fails if the store fails, or if the log does not contain a session.
 pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
-    let page = store.load(id, Seq(0), PAGE_EVENTS_MAX).await?;
+    replay_until(store, id, Seq(u64::MAX)).await
+}
+
+/// As [`replay`], but without the events after `end`.
+pub(crate) async fn replay_until(
+    store: &dyn Store,
+    id: &SessionId,
+    end: Seq,
+) -> Result<(Session, Seq), DriverError> {
+    let mut page = store.load(id, Seq(0), PAGE_EVENTS_MAX).await?;
+    page.retain(|logged| logged.seq <= end);
     let mut more = page.len() == PAGE_EVENTS_MAX;
     let mut last = page.last().ok_or_else(|| StoreError::NotFound(id.clone()))?.seq;
     let mut session = Session::replay(page.into_iter().map(|logged| logged.event))
         .map_err(|error| DriverError::BadLog(id.clone(), error.to_string()))?;
     while more {
-        let page = store.load(id, last, PAGE_EVENTS_MAX).await?;
+        let mut page = store.load(id, last, PAGE_EVENTS_MAX).await?;
+        page.retain(|logged| logged.seq <= end);
         more = page.len() == PAGE_EVENTS_MAX;
         last = page.last().map_or(last, |logged| logged.seq);
         session.replay_on(page.into_iter().map(|logged| logged.event));

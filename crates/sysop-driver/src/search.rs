@@ -6,8 +6,8 @@ use sysop_core::text::neutralize_line;
 /// Characters of an excerpt before and after the start of the first word.
 const AROUND_CHARS: usize = 60;
 
-/// Returns the text around the words, or else around the first word, if one event contains all `words`, which must be lowercase. The search
-/// ignores case.
+/// Returns the text around the words, or else around the first word, if one event contains all `words`, which must be
+/// lowercase. The search ignores case.
 pub fn excerpt(event: &Event, words: &[String]) -> Option<String> {
     let texts = texts(event);
     let lower: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();

@@ -8,8 +8,9 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::platform::grow_pipe;
 
-/// Creates a pipe with close-on-exec. Returns the read end and the write end; both block. A system may set the flag after
-/// it has created the pipe; a program that another thread starts in between, except by `spawn`, then inherits the pipe.
+/// Creates a pipe with close-on-exec. Returns the read end and the write end; both block. A system may set the flag
+/// after it has created the pipe; a program that another thread starts in between, except by `spawn`, then inherits the
+/// pipe.
 pub(crate) fn blocking_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = io::pipe()?;
     Ok((read.into(), write.into()))

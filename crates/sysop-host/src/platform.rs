@@ -2,8 +2,8 @@
 //!
 //! Each system has a module with the same functions. `cfg(target_os)` stands here and nowhere else in the crates, which
 //! a test of the repository checks. What a system cannot do is an error or an unknown value (`None`); a function for
-//! which this does not hold says so. Linux uses `/proc` and pidfds. For macOS, this code has been type-checked only: the
-//! part in `posix` is tested on Linux, the rest has never run.
+//! which this does not hold says so. Linux uses `/proc` and pidfds. For macOS, this code has been type-checked only:
+//! the part in `posix` is tested on Linux, the rest has never run.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -62,8 +62,8 @@ pub struct UndoSettings {
     /// Directory of the login user's records; `None` means below the home directory, or `/var/lib/sysop-undo` for root.
     /// Records of commands that use sudo are always in root's directory.
     pub folder: Option<String>,
-    /// Directories of sysop on that machine, in addition to the usual ones. What changes there is never part of a record,
-    /// because sysop itself writes there while a command runs.
+    /// Directories of sysop on that machine, in addition to the usual ones. What changes there is never part of a
+    /// record, because sysop itself writes there while a command runs.
     pub own: Vec<String>,
 }
 

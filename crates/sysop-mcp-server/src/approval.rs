@@ -63,25 +63,13 @@ impl Caller {
 
     /// Asks the client's users about a call that is waiting for approval.
     pub(crate) async fn ask(&self, host: &str, asked: &Event) -> ClientAnswer {
-        let Event::ApprovalAsked { command, reason, risk, .. } = asked else { return ClientAnswer::Unable };
+        let Some(message) = question(host, asked) else { return ClientAnswer::Unable };
         if !self.peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {
             return ClientAnswer::Unable;
         }
-        let mut message = format!("Allow sysop to run this on {host}?\n\n{command}\n\n");
-        if !reason.is_empty() {
-            message.push_str(&format!("Reason: {reason}\n"));
-        }
-        message.push_str(&format!("Risk: {}", ui_text::class(risk.class)));
-        for finding in &risk.findings {
-            message.push_str(&format!("; {}", finding.why));
-        }
         let schema = ElicitationSchema::builder().required_bool("approve").build();
         let Ok(requested_schema) = schema else { return ClientAnswer::Unable };
-        let request = ElicitRequestParams::FormElicitationParams {
-            meta: None,
-            message: neutralize(&message).into_owned(),
-            requested_schema,
-        };
+        let request = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
         match self.peer.create_elicitation_with_timeout(request, Some(QUESTION_TIMEOUT)).await {
             Ok(result) => {
                 let approves = result
@@ -96,5 +84,56 @@ impl Caller {
             }
             Err(_) => ClientAnswer::Unable,
         }
+    }
+}
+
+/// Returns the question about a call that is waiting for approval. Returns `None` for other events.
+fn question(host: &str, asked: &Event) -> Option<String> {
+    let Event::ApprovalAsked { command, reason, risk, .. } = asked else { return None };
+    let mut message = format!("Allow sysop to run this on {host}?\n\n{command}\n\n");
+    if !reason.is_empty() {
+        message.push_str(&format!("Reason: {reason}\n"));
+    }
+    let (unreached, findings): (Vec<_>, Vec<_>) =
+        risk.findings.iter().partition(|finding| finding.is_unreached());
+    message.push_str(&format!("Risk: {}", ui_text::class(risk.class)));
+    for finding in findings {
+        message.push_str(&format!("; {}", finding.why));
+    }
+    for finding in unreached {
+        message.push_str(&format!("\n{}", finding.why));
+    }
+    Some(neutralize(&message).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_core::id::CallId;
+    use sysop_core::message::{Arguments, ToolCall};
+    use sysop_core::policy::{Finding, Grant, Risk, RiskClass};
+
+    use super::*;
+
+    #[test]
+    fn a_host_that_cannot_be_reached_has_a_line_of_its_own() {
+        let arguments = Arguments::Object(serde_json::Map::new());
+        let (id, wire_id, name) = (CallId::new("c1"), None, "bash".to_owned());
+        let (class, why) = (RiskClass::Changes, "creates a file".to_owned());
+        let findings =
+            vec![Finding::unreached("dead1: connection refused"), Finding { start: 0, end: 7, class, why }];
+        let asked = Event::ApprovalAsked {
+            call: ToolCall { id, wire_id, name, arguments },
+            command: "touch a".to_owned(),
+            reason: String::new(),
+            risk: Risk { class, findings },
+            covers: Grant::Exact { command: String::new() },
+            preview: Vec::new(),
+            guarded: None,
+            scope: None,
+            terms: Default::default(),
+        };
+        let expected = "Allow sysop to run this on web1,dead1?\n\ntouch a\n\n\
+            Risk: makes changes; creates a file\ndead1: connection refused; nothing will run there";
+        assert_eq!(question("web1,dead1", &asked).as_deref(), Some(expected));
     }
 }

@@ -1,5 +1,5 @@
-//! Prints the shortest duration of a tool call: `call CALLS TOOL ARGUMENTS COMMAND…` starts an MCP server and calls the tool
-//! that often, as a session does.
+//! Prints the shortest duration of a tool call: `call CALLS TOOL ARGUMENTS COMMAND…` starts an MCP server and calls the
+//! tool that often, as a session does.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Transport to a server. Both kinds have one type, so that what rmcp makes for each type of transport exists once in the
-//! binary. The transport drops the late answer to a discovery that was given up: rmcp would take it for a broken handshake.
+//! Transport to a server. Both kinds have one type, so that what rmcp makes for each type of transport exists once in
+//! the binary. The transport drops the late answer to a discovery that was given up: rmcp would take it for a broken
+//! handshake.
 
 use futures::future::Either;
 use rmcp::RoleClient;

@@ -29,11 +29,11 @@
 //!
 //! # Rejected
 //!
-//! - A library for all vendors. The best one (genai 0.7.2) failed against a mock server in eight ways, among them silent
-//!   truncation by Ollama, lost tool results, and mid-stream errors read as normal ends (`docs/adr/0002`).
+//! - A library for all vendors. The best one (genai 0.7.2) failed against a mock server in eight ways, among them
+//!   silent truncation by Ollama, lost tool results, and mid-stream errors read as normal ends (`docs/adr/0002`).
 //! - A library per vendor. Each covers only one API, and some print to the terminal or break weekly.
-//! - An SSE crate. eventsource-stream 0.2.3 parses an unfinished line again with every chunk, which is quadratic in long
-//!   lines, and has no bound.
+//! - An SSE crate. eventsource-stream 0.2.3 parses an unfinished line again with every chunk, which is quadratic in
+//!   long lines, and has no bound.
 //! - Ollama's OpenAI-compatible API, which cannot set the context window.
 //!
 //! # Invariants
@@ -81,4 +81,4 @@ pub use settings::{
     SILENCE_MAX, SettingSources, VertexSettings,
 };
 pub use tool_calling::{CallForm, ToolCalling, ToolCallingReport, ToolCallingStore};
-pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings, with_api_path};
+pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings, UNNAMED_MODEL, with_api_path};

@@ -1,9 +1,9 @@
 //! Short questions that find out how a model calls tools best.
 //!
-//! Local servers run models of every quality, and their lists do not tell which model calls tools well. Ten questions find
-//! out: four with native tools, four with replies constrained to a schema, two in plain text. The questions are those that
-//! models fail in practice: they call nothing, write a call into the text, call again instead of answering, or call where
-//! there is nothing to do. Nothing that a model calls here ever runs.
+//! Local servers run models of every quality, and their lists do not tell which model calls tools well. Ten questions
+//! find out: four with native tools, four with replies constrained to a schema, two in plain text. The questions are
+//! those that models fail in practice: they call nothing, write a call into the text, call again instead of answering,
+//! or call where there is nothing to do. Nothing that a model calls here ever runs.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ fn questions() -> Vec<Question> {
     ]
 }
 
-/// Asks a model up to ten questions. Stops after the first four if all answers are right. Fails if the server refuses or
-/// breaks.
+/// Asks a model up to ten questions. Stops after the first four if all answers are right. Fails if the server refuses
+/// or breaks.
 pub(crate) async fn ask(
     providers: &Providers,
     model: &ModelRef,

@@ -148,8 +148,8 @@ impl std::fmt::Debug for dyn ToolCallingStore {
     }
 }
 
-/// Chooses the best way from the numbers of right answers. Native tools must be faultless, because their faults show only
-/// in the middle of a task.
+/// Chooses the best way from the numbers of right answers. Native tools must be faultless, because their faults show
+/// only in the middle of a task.
 pub(crate) fn choose(native: u8, constrained: u8, text: u8) -> ToolCalling {
     if native == QUESTIONS {
         ToolCalling::Native

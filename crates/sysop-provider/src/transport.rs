@@ -29,8 +29,8 @@ use crate::reply_reader::ReplyReader;
 use crate::settings::SettingSources;
 
 pub(crate) use clients::{HttpClients, causes, is_loopback};
-pub use error::with_api_path;
 use error::{RequestError, is_closed_connection};
+pub use error::{UNNAMED_MODEL, with_api_path};
 pub(crate) use error::{error_text, missing_api_hint};
 use progress::ReplyMeter;
 pub use retry::RetrySettings;
@@ -304,7 +304,7 @@ impl ModelCall {
                 trouble.wait = advice.wait.or(wait);
                 self.retry_or_fail(trouble);
             }
-            Some(ErrorAction::Fail(failure)) => self.fail(failure),
+            Some(ErrorAction::Fail(failure)) => self.fail(self.with_name_hint(failure)),
             None => {
                 let trouble = self.status_error(status, &body, advice);
                 self.retry_or_fail(trouble);

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::model_provider::VERTEX_GLOBAL_URL;
 
 use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
 use crate::gemini::errors::GeminiBackend;
@@ -66,8 +67,8 @@ impl Vertex {
             return base.clone();
         }
         match self.location() {
-            GLOBAL => "https://aiplatform.googleapis.com".to_owned(),
-            _ if self.key().is_some() => "https://aiplatform.googleapis.com".to_owned(),
+            GLOBAL => VERTEX_GLOBAL_URL.to_owned(),
+            _ if self.key().is_some() => VERTEX_GLOBAL_URL.to_owned(),
             location if MULTI_REGIONS.contains(&location) => {
                 format!("https://aiplatform.{location}.rep.googleapis.com")
             }

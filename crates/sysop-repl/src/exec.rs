@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use serde_json::json;
+use sysop_core::budget::Budget;
 use sysop_core::catalog::BASH_TOOL;
 use sysop_core::event::{Decision, Delta, Event, Input, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
@@ -24,7 +25,7 @@ use sysop_core::undo::{ASKS, UNDO_TOOL};
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::command::undo_arguments;
 use sysop_wire::Encoder;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -154,6 +155,8 @@ pub struct ExecContext {
     pub service: Option<Arc<dyn SessionService>>,
     /// Flags that a command which resumes the task repeats, each followed by a space.
     pub resume_flags: String,
+    /// Limits that this run sets. A resumed session may have others.
+    pub budget: Budget,
     /// True if there is a keyboard, whose keys would stand between the lines if they were typed during a call.
     pub hides_keys: bool,
     /// Requests to exit the process.
@@ -163,7 +166,7 @@ pub struct ExecContext {
 /// Returns a channel that receives this process's signals as requests to exit.
 pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (send, stops) = tokio::sync::mpsc::unbounded_channel();
+    let (send, stops) = unbounded_channel();
     for (kind, stop) in [
         (SignalKind::interrupt(), StopSignal::Interrupt),
         (SignalKind::quit(), StopSignal::Interrupt),
@@ -233,7 +236,7 @@ fn artifact_directory(service: Option<&dyn SessionService>) -> Option<String> {
     Some(service?.artifact_directory()?.display().to_string())
 }
 
-pub async fn run(context: ExecContext) -> Exit {
+pub async fn run(mut context: ExecContext) -> Exit {
     // Subscribe from the start of the log: the first event names the host and the tools.
     let mut updates = context.opened.session.subscribe(Seq(0));
     let encoder = encoder(&context);
@@ -241,7 +244,7 @@ pub async fn run(context: ExecContext) -> Exit {
     printer.artifacts = artifact_directory(context.service.as_deref());
     printer.name_session(context.opened.session.id(), context.resume_flags);
     printer.configure(context.call_output, context.is_quiet, context.schema.is_some());
-    let (mut stops, (confirmations, mut confirmed)) = (context.stops, tokio::sync::mpsc::unbounded_channel());
+    let (confirmations, mut confirmed) = unbounded_channel();
     let plan_only = matches!(context.task, ExecTask::Undo { plan_only: true, .. });
     let undo_hint = undo_hint(&context.task, context.opened.session.id());
     let (input, sequence) = first_input(context.task, context.images, context.confirm, confirmations);
@@ -267,42 +270,49 @@ pub async fn run(context: ExecContext) -> Exit {
         service: context.service,
         plan_only,
         missed_hosts: MissedHosts::default(),
+        config_error: None,
+        budget: context.budget,
         chosen_title: context.chosen_title,
         undo_hint,
         wait: None,
     };
-    run.name_chosen_session();
     if let Some(exit) = run.start(input) {
         return exit;
     }
-    let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
-    let (replies, mut replied) = tokio::sync::mpsc::unbounded_channel();
+    let (answers, mut answered) = unbounded_channel();
+    let (replies, mut replied) = unbounded_channel();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         match run.change_host().await {
             Ok(of_host) => updates = of_host.unwrap_or(updates),
             Err(exit) => return exit,
         }
-        let deadline = run.ending.map(|(_, deadline)| deadline);
         let scheduled = run.sequence.as_ref().and_then(|run| run.scheduled.as_ref()).map(|(at, ..)| *at);
         let next = tokio::select! {
             update = updates.next() => match update {
                 Some(update) => run.handle_update(&update, context.ask.as_ref(), &answers, &replies),
                 None => Some(run.handle_closed_session()),
             },
-            Some(stop) = stops.recv() => run.handle_signal(stop),
+            Some(stop) = context.stops.recv() => run.handle_signal(stop),
             Some(answer) = answered.recv() => run.handle_approval(answer, context.ask.as_ref(), &answers).await,
             Some(answer) = confirmed.recv() => run.handle_confirmation(answer),
             () = sleep_until(scheduled.unwrap_or_else(distant_future)), if scheduled.is_some() => run.send_scheduled(),
             Some((id, reply)) = replied.recv() => run.handle_prompt_outcome(id, reply, &replies),
             _ = seconds.tick(), if run.printer.shows_waits() => run.show_wait(),
-            () = sleep_until(deadline.unwrap_or_else(distant_future)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
+            exit = ended(run.ending), if run.ending.is_some() => exit,
         };
         if let Some(exit) = next {
             run.leave().await;
             return exit;
         }
     }
+}
+
+/// Waits until the time that a stopped turn has is over. Returns the exit code of the run.
+async fn ended(ending: Option<(Exit, Instant)>) -> Option<Exit> {
+    let (exit, deadline) = ending?;
+    sleep_until(deadline).await;
+    Some(exit)
 }
 
 fn distant_future() -> Instant {
@@ -385,6 +395,10 @@ struct ExecRun {
     /// True if proposals are printed but not decided.
     plan_only: bool,
     missed_hosts: MissedHosts,
+    /// Limits that this run sets.
+    budget: Budget,
+    /// Place of the error in the config that denied a call.
+    config_error: Option<String>,
     /// Title of the session if the user named none.
     chosen_title: Option<String>,
     /// Way to undo without an approval; set for an undo.
@@ -517,15 +531,15 @@ impl ExecRun {
         self.printer.note(&text);
     }
 
-    /// Names the model of a resumed session, and the host unless it was named with the session. They need not be those of
-    /// the config.
+    /// Names the model of a resumed session, and the host unless it was named with the session. They need not be those
+    /// of the config.
     fn tell_resumed(&mut self) {
         let Some(facts) = self.transcript.session_info().filter(|_| !self.printer.is_for_programs()) else {
             return;
         };
         let text = match self.chosen_title {
             Some(_) => format!("resumed with {}", facts.model),
-            None => format!("resumed on {} with {}", ui_text::place(&facts.host), facts.model),
+            None => format!("resumed {} with {}", ui_text::on_place(&facts.host), facts.model),
         };
         self.printer.note(&text);
     }
@@ -546,7 +560,7 @@ impl ExecRun {
     /// Ends the task at a pause, because nobody is here to resume the turn.
     fn stop_at_pause(&mut self, reason: PauseReason, detail: &str) -> Option<Exit> {
         let text = if reason == PauseReason::Budget {
-            format!("stopped by the budget: {}", neutralize_line(detail))
+            format!("stopped by the budget: {}{}", neutralize_line(detail), self.way_to_raise(detail))
         } else {
             "stopped: the model repeated the same call 3 times; rephrase the task".to_owned()
         };
@@ -564,6 +578,14 @@ impl ExecRun {
         }
         let Some(end) = end else { return Exit::Failed };
         self.printer.end(&end, &self.transcript);
+        let is_by_model = matches!(self.sent, Some(Input::Prompt { .. }));
+        if let Some(place) = &self.config_error
+            && (end.reason == StopReason::EndTurn || end.reason == StopReason::Failed && !is_by_model)
+        {
+            self.printer
+                .error(&format!("not done: the config error at {place} denies all commands; fix it first"));
+            return Exit::Usage;
+        }
         match (end.reason, self.missed_hosts.error()) {
             (StopReason::EndTurn, Some(why)) => {
                 // The model's answer is no result: it could not do what the task needs.
@@ -760,5 +782,5 @@ fn question_of(
     let place = ProposalLocation { host, folder };
     let panel = Panel::new(look);
     let rows = plan::rows(plan, place, transcript.session_info(), panel.inner());
-    ApprovalPrompt::new(panel.around("PLAN", rows), plan, transcript)
+    ApprovalPrompt::new(panel.around(&plan::title(plan, transcript), rows), plan, transcript)
 }

@@ -1,11 +1,11 @@
 //! The audit log. One line per approval and tool call, with user, host and outcome. The lines are chained by hashes.
 //!
-//! The lines are derived from the events of sessions on their way to the store ([`AuditedStore`]), so no front end and no
-//! client can bypass the audit: a call does not run unless its line is on the disk. A line contains no output, no file
-//! content and no secret; arguments are hashed, and shell commands are redacted.
+//! The lines are derived from the events of sessions on their way to the store ([`AuditedStore`]), so no front end and
+//! no client can bypass the audit: a call does not run unless its line is on the disk. A line contains no output, no
+//! file content and no secret; arguments are hashed, and shell commands are redacted.
 //!
-//! The chain reveals that a line was changed, removed or inserted. It does not reveal that its end was cut off or that all
-//! of it was rewritten. To detect that, store the final hash that `sysop audit verify` prints in another place.
+//! The chain reveals that a line was changed, removed or inserted. It does not reveal that its end was cut off or that
+//! all of it was rewritten. To detect that, store the final hash that `sysop audit verify` prints in another place.
 
 mod cluster;
 mod entry;

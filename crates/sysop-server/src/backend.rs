@@ -142,7 +142,8 @@ pub trait SessionBackend: Send + Sync {
         Err(BackendError::Invalid(format!("session {from} cannot be forked on this server")))
     }
 
-    /// Returns paths below the root of the session's file tools that contain `word`; empty if they cannot be listed quickly.
+    /// Returns paths below the root of the session's file tools that contain `word`; empty if they cannot be listed
+    /// quickly.
     async fn paths(&self, id: &SessionId, word: &str, limit: usize) -> Result<Vec<String>, BackendError> {
         let _ = (id, word, limit);
         Ok(Vec::new())
@@ -219,7 +220,8 @@ pub trait SessionBackend: Send + Sync {
     /// Evicts from memory the sessions that are not in use and have been idle for at least `idle`.
     fn evict_idle(&self, idle: Duration);
 
-    /// Stops all sessions and hands them to other servers that share the store, if any. Called at shutdown, possibly twice.
+    /// Stops all sessions and hands them to other servers that share the store, if any. Called at shutdown, possibly
+    /// twice.
     async fn leave(&self);
 }
 

@@ -359,13 +359,44 @@ async fn add_response_headers(State(shared): State<SharedServer>, request: Reque
     response
 }
 
+/// Page for a path of the guide that does not exist.
+const NO_GUIDE_PAGE: &str = include_str!("http/no-guide-page.html");
+
 /// Serves the page's files outside `assets/` and the guide, and answers every other request with 404.
 async fn no_route(request: Request) -> Response {
-    if request.method() == axum::http::Method::GET
-        && let Some(file) = assets::file(request.uri().path(), request.headers())
-    {
-        return file;
+    let path = request.uri().path();
+    if request.method() == axum::http::Method::GET {
+        if let Some(file) = assets::file(path, request.headers()) {
+            return file;
+        }
+        if path.starts_with("/help/") {
+            return (StatusCode::NOT_FOUND, axum::response::Html(NO_GUIDE_PAGE)).into_response();
+        }
     }
     let said = serde_json::json!({ "error": "no such endpoint; see /api/openapi.json", "code": "not_found" });
     (StatusCode::NOT_FOUND, axum::Json(said)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::extract::Request;
+    use axum::http::{StatusCode, header};
+
+    use super::no_route;
+
+    #[tokio::test]
+    async fn an_unknown_page_of_the_guide_links_its_start() {
+        for (path, kind) in
+            [("/help/no-such.html", "text/html; charset=utf-8"), ("/api/no-such", "application/json")]
+        {
+            let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
+            let response = no_route(request).await;
+            assert_eq!(response.status(), StatusCode::NOT_FOUND);
+            assert_eq!(response.headers()[header::CONTENT_TYPE], kind);
+            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("it is whole");
+            let text = String::from_utf8(body.to_vec()).expect("UTF-8");
+            assert_eq!(text.contains("href=\"/help/\""), path.starts_with("/help/"), "{text}");
+        }
+    }
 }

@@ -23,8 +23,8 @@ use crate::backend::SessionBackend;
 use crate::client_tools::{CallState, ToolRegistration};
 use crate::registry::SessionRef;
 
-/// Maximum length of the text in one delta message, in bytes. Deltas for a slow client are merged, and many clients limit
-/// the size of a message.
+/// Maximum length of the text in one delta message, in bytes. Deltas for a slow client are merged, and many clients
+/// limit the size of a message.
 const DELTA_BYTES_MAX: usize = 64 * 1024;
 /// Maximum time to hold back the message of a logged call while the session's host has not been called for it yet.
 /// After this time, the message is sent without `run`.
@@ -236,8 +236,8 @@ pub(crate) struct SessionFeed {
     stopped: HashSet<CallId>,
     /// Messages held back until it is known whether their call must run on this client.
     deferred: Option<DeferredCall>,
-    /// Live output of the calls that are running, for a client that must not see more than the log has. `None` for others,
-    /// who need prompts and progress bars as they are.
+    /// Live output of the calls that are running, for a client that must not see more than the log has. `None` for
+    /// others, who need prompts and progress bars as they are.
     redactors: Option<HashMap<CallId, LiveRedactor>>,
     session_ref: SessionRef,
 }
@@ -274,7 +274,8 @@ impl SessionFeed {
                     // The client missed events: replay the log from its start to build the encoder's state.
                     (greeting, seq, Follower::new(&session_ref))
                 } else if seq == now.seq || backend.is_logged(&session_ref.state.id, seq).await {
-                    // The client is up to date. In a cluster it may know more events than this server, from another one.
+                    // The client is up to date. In a cluster it may know more events than this server, from another
+                    // one.
                     (greeting, seq, now)
                 } else {
                     (greeting, now.seq, now) // no server ever sent this event

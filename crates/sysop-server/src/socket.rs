@@ -1,7 +1,7 @@
 //! WebSocket of a client: passes messages between the client and the session.
 //!
-//! Reader and writer run in one task. A peer that does not read or is silent for too long is disconnected, without slowing
-//! the session. A malformed message gets an `error` reply, and the socket stays open.
+//! Reader and writer run in one task. A peer that does not read or is silent for too long is disconnected, without
+//! slowing the session. A malformed message gets an `error` reply, and the socket stays open.
 
 mod reader;
 mod terminal;

@@ -186,9 +186,14 @@ pub struct Survey {
     /// Machine that resolves the targets.
     pub resolution: Resolution,
     pub targets: Vec<ResolvedTarget>,
-    /// Reason why the host cannot be reached, or a line with the reason of each host. If set, the call fails with this reason.
+    /// Reason why the host cannot be reached, or a line with the reason of each host. If set, the call fails with this
+    /// reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
+    /// Hosts of several that cannot be reached, while others can: a line with the names and the reason for each reason.
+    /// The call does not run there. The other facts are those of the hosts that were reached.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreached: Vec<String>,
     /// Reason why facts are missing, as a clause: `web2 did not answer within 9.5 s`. What depends on them is opaque.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,

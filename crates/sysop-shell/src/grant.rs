@@ -105,8 +105,8 @@ fn granted(
     programs::granted_kind(&call)
 }
 
-/// Returns true if a word may name a path outside the working directory. A path may also follow an `=`, `:` or `,`, or the
-/// letters of short options.
+/// Returns true if a word may name a path outside the working directory. A path may also follow an `=`, `:` or `,`, or
+/// the letters of short options.
 fn leaves(word: &str, folder: Option<&str>) -> bool {
     let is_cluster = word.starts_with('-') && !word.starts_with("--");
     let attached = word.char_indices().skip(2).filter_map(|(at, _)| word.get(at..)).filter(|_| is_cluster);

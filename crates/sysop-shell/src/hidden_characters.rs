@@ -34,8 +34,8 @@ fn is_in_joined_emoji(signs: &[char], at: usize) -> bool {
     }
 }
 
-/// Returns true if there is a joiner at this index, between two pictographs. The first one may have a selector or a skin
-/// tone.
+/// Returns true if there is a joiner at this index, between two pictographs. The first one may have a selector or a
+/// skin tone.
 fn joins(signs: &[char], at: usize) -> bool {
     let is_pictograph_at = |at: usize| signs.get(at).is_some_and(|sign| is_pictograph(*sign));
     let modified = matches!(

@@ -218,8 +218,8 @@ fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     }
 }
 
-/// Assesses an awk program. A program only reads if it contains no construct that can run commands, write files, or read
-/// other files than its operands. If awk is not `trusted`, another program may run.
+/// Assesses an awk program. A program only reads if it contains no construct that can run commands, write files, or
+/// read other files than its operands. If awk is not `trusted`, another program may run.
 fn awk(state: &mut State, call: &ProgramCall<'_>, trusted: bool) {
     let Some(parsed) = options::parse(
         "-P -Fv: --field-separator= --assign= --posix --re-interval",

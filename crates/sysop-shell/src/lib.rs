@@ -81,6 +81,7 @@ mod context;
 mod dialect;
 mod expansion;
 mod folders;
+mod full_screen;
 mod grant;
 mod hidden_characters;
 mod highlight;
@@ -119,11 +120,12 @@ pub use context::{
     Access, CommandContext, Dialect, GuardOffer, Resolution, ResolvedFile, ResolvedTarget, Survey, Target,
     TerminalFocus, UndoOffer,
 };
+pub use full_screen::full_screen_program;
 pub use grant::{Grant, covers, grant_for};
 pub use highlight::{HighlightKind, highlight};
 pub use quote::single_quoted;
 pub use repository::is_plain_git_setting;
-pub use risk::{Finding, NO_ANSWER, Risk, RiskClass};
+pub use risk::{Finding, NO_ANSWER, NOT_REACHED, Risk, RiskClass};
 
 /// Maximum bytes of a command. A longer command is dangerous and is not analyzed.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
@@ -146,8 +148,8 @@ pub struct Analysis {
 pub struct Invocation {
     /// Program and arguments. A word that the shell would expand (a variable, substitution, glob or braces) is `None`.
     pub words: Vec<Option<String>>,
-    /// Bytes of the simple command in the analyzed text; for a command inside a script such as that of `sh -c`, those of
-    /// the word that contains the script.
+    /// Bytes of the simple command in the analyzed text; for a command inside a script such as that of `sh -c`, those
+    /// of the word that contains the script.
     pub span: (usize, usize),
 }
 

@@ -64,8 +64,8 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     }
 }
 
-/// Returns the parts of a word that may be a path: the word itself, the text after `=` or a short option, and the pieces
-/// between `@`, `:` and `,`.
+/// Returns the parts of a word that may be a path: the word itself, the text after `=` or a short option, and the
+/// pieces between `@`, `:` and `,`.
 fn parts(word: &Word) -> Vec<Word> {
     let text = word.text();
     let mut found = vec![text];

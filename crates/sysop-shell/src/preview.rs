@@ -254,7 +254,8 @@ struct Planner<'a> {
     /// Rank and text of the current command.
     rank: Rank,
     subject: String,
-    /// Lowest rank of a command of the nested script that is being planned, because of the command that runs the script.
+    /// Lowest rank of a command of the nested script that is being planned, because of the command that runs the
+    /// script.
     rank_min: Rank,
     /// Footprints of the commands so far that may change something; `None` for an unknown one.
     changes: Vec<Option<Footprint>>,

@@ -52,7 +52,21 @@ pub struct Finding {
 /// Clause of a reason why facts are missing: a host did not answer in time. The time follows.
 pub const NO_ANSWER: &str = "did not answer within";
 
+/// End of a finding about hosts that cannot be reached, after their names and the reason.
+pub const NOT_REACHED: &str = "; nothing will run there";
+
 impl Finding {
+    /// Returns a finding about hosts on which a call will not run. `line` has their names and the reason. The class is
+    /// the lowest, because the command is as risky on the other hosts.
+    pub fn unreached(line: &str) -> Self {
+        Self { start: 0, end: 0, class: RiskClass::ReadOnly, why: format!("{line}{NOT_REACHED}") }
+    }
+
+    /// Returns true if the finding is about hosts on which the call will not run.
+    pub fn is_unreached(&self) -> bool {
+        self.class == RiskClass::ReadOnly && self.end == 0 && self.why.ends_with(NOT_REACHED)
+    }
+
     /// Returns true if the finding is due to a host that did not answer, not to the command.
     pub fn lacks_answer(&self) -> bool {
         self.class == RiskClass::Opaque && self.why.contains(NO_ANSWER)

@@ -39,8 +39,9 @@ fn masked(source: &str) -> Cow<'_, [u8]> {
 }
 
 /// Writes `$$` at the end of a word as `$0`. The grammar (tree-sitter-bash 0.25.1) reads `$$` as two dollar signs if it
-/// ends a word that begins with other text, as in `touch x$$ y`. Both are expansions to one value, and the text of a node
-/// is taken from the source. A `$$` that is no expansion, as in `\$$`, stays text: the lexer reads the source, too.
+/// ends a word that begins with other text, as in `touch x$$ y`. Both are expansions to one value, and the text of a
+/// node is taken from the source. A `$$` that is no expansion, as in `\$$`, stays text: the lexer reads the source,
+/// too.
 fn mask_process_ids(masked: &mut Cow<'_, [u8]>) {
     let mut at = 0;
     while let Some(rest) = masked.get(at..at + 2) {

@@ -143,7 +143,7 @@ struct PresentChange {
 
 /// Returns true if the preview of a write says that the present file already has the new text.
 fn leaves_file(preview: &[String]) -> bool {
-    matches!(preview, [line] if line.starts_with("leaves ") && line.ends_with(" as it is"))
+    matches!(preview, [line] if line.starts_with("rewrites ") && line.ends_with(" with the same content"))
 }
 
 /// Returns the numbers of added and removed lines that the summary of a write tells.
@@ -163,8 +163,8 @@ fn omitted_lines(line: &str) -> Option<usize> {
     count.replace(',', "").parse().ok().filter(|_| matches!(noun, "more line" | "more lines"))
 }
 
-/// Reads the change of the present file from a preview. Returns `None` unless the preview has all of it and fits the new
-/// text: a preview is shortened, and redacts secrets. Added lines that it omits at its end are in the new text.
+/// Reads the change of the present file from a preview. Returns `None` unless the preview has all of it and fits the
+/// new text: a preview is shortened, and redacts secrets. Added lines that it omits at its end are in the new text.
 fn present_changes(new: &[&str], preview: &[String]) -> Option<Vec<PresentChange>> {
     let told = told_counts(preview)?;
     let mut changes: Vec<PresentChange> = Vec::new();
@@ -306,8 +306,8 @@ impl DiffPainter {
         }
     }
 
-    /// Draws a line with its number, if lines have numbers, and its sign before it. Only the first row of a line that is
-    /// wrapped has them. If `part` is set, highlights the part between these two byte offsets.
+    /// Draws a line with its number, if lines have numbers, and its sign before it. Only the first row of a line that
+    /// is wrapped has them. If `part` is set, highlights the part between these two byte offsets.
     fn line(
         &self,
         line: &str,

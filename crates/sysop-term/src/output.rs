@@ -139,8 +139,8 @@ pub fn shown_beside_hosts(outcome: &Outcome) -> (Cow<'_, str>, Cow<'_, StyleRuns
     }
 }
 
-/// Returns the text and styles of an output without the sections of hosts that were not reached, and without newlines at
-/// the end. `None` if there is no such section.
+/// Returns the text and styles of an output without the sections of hosts that were not reached, and without newlines
+/// at the end. `None` if there is no such section.
 fn styled_without_missed_hosts(
     text: &str,
     before: &StyleRuns,
@@ -173,8 +173,8 @@ pub fn without_job_note(outcome: &Outcome) -> &str {
     if is_note { text[..start].trim_end_matches('\n') } else { text }
 }
 
-/// Returns the output as [`shown_text`] does, also without the lines that say why a call cannot be undone. The second value
-/// says that instead, if it is so.
+/// Returns the output as [`shown_text`] does, also without the lines that say why a call cannot be undone. The second
+/// value says that instead, if it is so.
 pub fn output_and_undo_note(outcome: &Outcome) -> (&str, Option<String>) {
     let is_noted = matches!(outcome.undo, Some(Reversibility::None | Reversibility::Partly));
     let mut text = without_job_note(outcome);
@@ -191,7 +191,8 @@ pub fn output_and_undo_note(outcome: &Outcome) -> (&str, Option<String>) {
     (if has_no_output(outcome) { "" } else { without_exit_code(text, outcome.exit_code) }, note)
 }
 
-/// Returns true for the line that tells the model what a person has typed into the terminal. People see that in a notice.
+/// Returns true for the line that tells the model what a person has typed into the terminal. People see that in a
+/// notice.
 pub fn is_typing_note(line: &str) -> bool {
     let note = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')).unwrap_or_default();
     let is_activity = note.contains(" typed into the terminal for ")

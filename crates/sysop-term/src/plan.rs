@@ -223,8 +223,8 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
     out
 }
 
-/// Returns the lines of a call's preview that its rows do not show: for a write whose rows show the change of the present
-/// file, all but the lines of that change.
+/// Returns the lines of a call's preview that its rows do not show: for a write whose rows show the change of the
+/// present file, all but the lines of that change.
 pub fn unshown_preview(plan: &Proposal) -> &[String] {
     let is_shown = FileEdit::of(&plan.call).is_some_and(|edit| edit.shows_preview(&plan.preview));
     let summary = plan.preview.iter().take_while(|line| !line.starts_with("@@ ")).count();
@@ -278,7 +278,13 @@ pub fn missed_host_rows(plan: &Proposal, facts: &SessionInfo, columns: usize, th
     let hosts = hosts_of_call(&plan.call, facts.place_of(&plan.call.name).0);
     let hosts: Vec<&str> = hosts.split(',').map(str::trim).collect();
     let style = theme.style(StyleRole::Warn);
-    let rows = facts.missed_hosts.reasons_on(&hosts).into_iter().flat_map(|line| {
+    // The survey of the call is newer than the outcome of an earlier one.
+    let found = plan.risk.findings.iter().filter(|finding| finding.is_unreached());
+    let mut lines: Vec<String> = found.map(|finding| finding.why.clone()).collect();
+    if lines.is_empty() {
+        lines = facts.missed_hosts.reasons_on(&hosts);
+    }
+    let rows = lines.into_iter().flat_map(|line| {
         let rows = wrap(&[Span::new(&neutralize_line(&line), style)], columns.saturating_sub(2).max(1));
         hang(rows, &Span::new("! ", style), &Span::new("  ", style))
     });

@@ -22,8 +22,8 @@ pub enum PermissionsAnswer {
     Revoke(Vec<Grant>),
 }
 
-/// Returns a session's status as labels and values. `branch` is the current branch at the root, and `model_status` says how
-/// the model gets its tools, if known.
+/// Returns a session's status as labels and values. `branch` is the current branch at the root, and `model_status` says
+/// how the model gets its tools, if known.
 pub fn status_lines(
     session: Option<&SessionId>,
     transcript: &Transcript,

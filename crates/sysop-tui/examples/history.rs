@@ -1,5 +1,5 @@
-//! Prints the cost of the history: a frame over 10,000 messages, 100,000 streamed tokens, memory over many frames. `history
-//! show [COLUMNS [THEME]]` instead draws a session with every kind of item for inspection.
+//! Prints the cost of the history: a frame over 10,000 messages, 100,000 streamed tokens, memory over many frames.
+//! `history show [COLUMNS [THEME]]` instead draws a session with every kind of item for inspection.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 #![expect(unsafe_code, reason = "an allocator that counts is unsafe by its signature")]
 

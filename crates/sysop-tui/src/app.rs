@@ -22,6 +22,7 @@ mod queued;
 mod review;
 mod rule_offer;
 mod search;
+mod sent;
 mod server_link;
 mod sessions_list;
 mod start_screen;
@@ -86,6 +87,8 @@ pub const OPENING: &str = "opening…";
 #[derive(Default)]
 pub struct AppOptions {
     pub theme: ThemeName,
+    /// True if the theme is chosen to fit the terminal.
+    pub detects_theme: bool,
     /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, ModelPrice>,
     pub leaving: RunningTurnPolicy,
@@ -162,6 +165,8 @@ pub struct App {
     overlay: Option<Overlay>,
     /// Theme to restore if the user cancels the preview.
     theme_before: Option<ThemeName>,
+    /// True while the theme is chosen to fit the terminal.
+    is_theme_auto: bool,
     /// True if the list of messages to fork from must open once the session has been loaded.
     fork_next: bool,
     focus: Focus,
@@ -175,10 +180,11 @@ pub struct App {
     queued: Vec<String>,
     /// Prompts in `queued` that were written in this front end.
     own_queued: Vec<String>,
-    /// Prompts of `own_queued` that this front end takes back.
+    /// Prompts of `own_queued` that this front end takes back, and prompts that waited for another process.
     withdrawing: Vec<String>,
     /// Own prompts that returned to the composer when their turn ended. The session may queue them again.
     returned: Vec<String>,
+    sent: sent::SentPrompts,
     server_link: server_link::ServerLink,
     /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
@@ -244,6 +250,7 @@ impl App {
             answered_questions: HashSet::new(),
             overlay: None,
             theme_before: None,
+            is_theme_auto: setup.detects_theme,
             fork_next: false,
             focus: Focus::Box,
             flash: None,
@@ -254,6 +261,7 @@ impl App {
             own_queued: Vec::new(),
             withdrawing: Vec::new(),
             returned: Vec::new(),
+            sent: Default::default(),
             server_link: Default::default(),
             background_sessions: Vec::new(),
             pending_list: None,
@@ -304,7 +312,7 @@ impl App {
         self.own_queued.clear();
         self.withdrawing.clear();
         self.returned.clear();
-        self.server_link = Default::default();
+        (self.sent, self.server_link) = Default::default();
         self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
         self.policy = OnceCell::new();
         self.replay_until = last;
@@ -523,6 +531,7 @@ impl App {
             Update::Logged(logged) => self.logged(logged, now),
             Update::Delta(delta) => {
                 self.meter.delta(delta, now);
+                self.note_wait(delta);
                 // The session may have refused the decision. If it has not, the log closes the review again.
                 if matches!(delta, Delta::Notice { .. }) {
                     self.decided = None;
@@ -550,6 +559,7 @@ impl App {
         let model = self.transcript.session_info().map(|facts| facts.model.to_string()).unwrap_or_default();
         self.meter.event(&logged.event, &model, now);
         self.branch.event(&logged.event);
+        self.forget_old_withdrawals(now);
         match &logged.event {
             Event::SessionOpened { spec, .. } => {
                 self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
@@ -563,19 +573,16 @@ impl App {
             Event::PromptQueued { text, .. } => {
                 self.queued.push(text.clone());
                 self.take_back(text);
-                if self.server_link.delivered(text) {
+                let was_offline = self.server_link.delivered(text);
+                let was_sent = self.sent.note_logged(text);
+                if was_offline || was_sent {
                     self.own_queued.push(text.clone());
                 }
             }
             Event::PromptWithdrawn { text, .. } => self.prompt_withdrawn(text),
             Event::StepStarted { .. } => self.returned.clear(),
             Event::TurnStarted { prompt, .. } => {
-                self.server_link.delivered(prompt);
-                for queued in [&mut self.queued, &mut self.own_queued, &mut self.withdrawing] {
-                    if let Some(at) = queued.iter().position(|text| text == prompt) {
-                        queued.remove(at);
-                    }
-                }
+                self.prompt_started(prompt);
                 self.done = false;
             }
             // From now on, the log says what happens to the call. It may ask again.
@@ -595,6 +602,7 @@ impl App {
             self.pausing = false;
         }
         if logged.seq > self.replay_until {
+            self.note_wait_end(now);
             self.acknowledge(&logged.event);
         } else {
             self.done = false;
@@ -638,7 +646,9 @@ impl App {
 
     /// Reports that the session refused an input.
     pub fn failed(&mut self, sentence: String, now: Duration) {
-        self.pending_ack = None;
+        if !self.sent.waits_for_process() {
+            self.pending_ack = None;
+        }
         self.decided = None;
         self.show_flash(sentence, now);
         self.sync_questions(now);
@@ -706,7 +716,8 @@ impl App {
         if self.flash.as_ref().is_some_and(|flash| flash.until <= now) {
             self.flash = None;
         }
-        if self.pending_ack.is_some_and(|(_, since)| since + EXPECT <= now) {
+        self.sent.expire(now);
+        if self.ack_expiry().is_some_and(|at| at <= now) {
             self.pending_ack = None;
             self.move_draft();
         }
@@ -719,7 +730,7 @@ impl App {
     pub fn next_change(&self, now: Duration) -> Option<Duration> {
         let spins = self.activity(now).is_some_and(|activity| activity.moves).then_some(now + status::SPIN);
         let flash = self.flash.as_ref().map(|flash| flash.until);
-        let pending_ack = self.pending_ack.map(|(_, since)| since + EXPECT);
+        let pending_ack = self.ack_expiry();
         let debounce = match (&self.question_prompt, &self.review) {
             (Some(question_prompt), _) => question_prompt.debounce.blocked_until(now),
             (None, Some(review)) => review.debounce.blocked_until(now),
@@ -747,15 +758,11 @@ impl App {
         self.flash.take_if(|flash| flash.until <= now);
     }
 
-    fn expect(&mut self, what: PendingAck, now: Duration) {
-        self.pending_ack = Some((what, now));
-    }
-
     fn send_expecting(&mut self, input: Input, what: PendingAck, now: Duration) -> Vec<Action> {
         if self.refuses_offline(now) {
             return Vec::new();
         }
-        self.expect(what, now);
+        self.expect(&input, what, now);
         vec![Action::Send(input)]
     }
 
@@ -763,8 +770,13 @@ impl App {
         if self.refuses_offline(now) {
             return Vec::new();
         }
+        self.flash = None;
+        if let Some(actions) = self.withdraw_all(now) {
+            return actions;
+        }
         self.transcript.stopping();
-        (self.pending_ack, self.flash) = (None, None);
+        self.pending_ack = None;
+        self.sent = Default::default();
         self.review = None;
         self.question_prompt = None;
         self.move_draft();

@@ -227,7 +227,8 @@ fn tone_role(tone: Tone) -> StyleRole {
     }
 }
 
-/// Returns the rows of the prompts that the server has not confirmed, the oldest first.
+/// Returns the rows of the prompts that wait for another process, or that the server has not confirmed or not got, the
+/// oldest first.
 fn waiting_rows(app: &App, theme: Theme, columns: u16, rows_max: usize, now: Duration) -> Vec<TextRow> {
     let (style, columns) = (theme.style(StyleRole::Warn), usize::from(columns));
     let row = |what: &str, prompt: &str, note: &str| {
@@ -238,13 +239,20 @@ fn waiting_rows(app: &App, theme: Theme, columns: u16, rows_max: usize, now: Dur
         row
     };
     let note = if app.is_offline() { SENT_AGAIN } else { "" };
+    let for_process = app.waiting_for_process().map(|prompt| row("waiting", prompt, ""));
     let sent = app.unconfirmed(now).map(|prompt| row("sent, not confirmed yet", prompt, note));
     let waiting = app.undelivered().iter().map(|prompt| row("not delivered yet", prompt, ""));
-    let mut rows: Vec<TextRow> = sent.chain(waiting).collect();
+    let mut rows: Vec<TextRow> = for_process.chain(sent).chain(waiting).collect();
     let shown = if rows.len() > rows_max { rows_max.saturating_sub(1) } else { rows.len() };
     if let more @ 1.. = rows.len() - shown {
-        let what = if more > app.undelivered().len() { "confirmed" } else { "delivered" };
-        let text = format!("· {more} more not {what} yet");
+        let undelivered = app.undelivered().len();
+        let text = match more {
+            _ if more <= undelivered => format!("· {more} more not delivered yet"),
+            _ if more <= undelivered + app.unconfirmed(now).count() => {
+                format!("· {more} more not confirmed yet")
+            }
+            _ => format!("· {more} more waiting"),
+        };
         rows.truncate(shown);
         rows.push(truncate(&[Span::new(&text, style)], columns, style));
     }
@@ -340,8 +348,8 @@ fn is_refusing(key: &str) -> bool {
     key.starts_with("Esc ")
 }
 
-/// Returns the leading key hints that fit in `room`; the list is ordered by importance. The hint at index `kept` has a place
-/// before all others.
+/// Returns the leading key hints that fit in `room`; the list is ordered by importance. The hint at index `kept` has a
+/// place before all others.
 fn fitting<'a>(keys: &[&'a str], room: usize, kept: Option<usize>) -> Vec<&'a str> {
     let columns = |key: &str| width(key) + width(DOT);
     let kept = kept.filter(|at| width(keys[*at]) <= room);
@@ -401,6 +409,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         return vec!["End latest"];
     }
     match app.state() {
+        _ if app.waiting_for_process().next().is_some() => vec!["Esc take back"],
         // The activity names the keys.
         _ if app.pause_delay().is_some() => Vec::new(),
         State::Thinking | State::Executing | State::Finalizing => vec!["Esc stop", "Ctrl+P pause"],

@@ -107,7 +107,7 @@ pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
     let mut screen = Screen::enter(kind)?;
     screen.set_mouse(Mouse::Drags);
     let started = Some(wall_clock());
-    let mut app = App::new(AppOptions { theme, prices, leaving, status_line, home, started });
+    let mut app = App::new(AppOptions { theme, detects_theme, prices, leaving, status_line, home, started });
     if let Some(notice) = notice {
         app.show_flash(notice, Duration::ZERO);
     }

@@ -14,5 +14,6 @@ mod properties;
 mod reflexes;
 mod screens;
 mod search;
+mod sent;
 mod typing;
 pub(crate) mod world;

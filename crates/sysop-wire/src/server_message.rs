@@ -371,8 +371,8 @@ pub enum ServerMessage {
         /// allowed only once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         covers: Option<Grant>,
-        /// Effects found by a probe that only reads: at most 4 lines of summary (more than 2 only if they are dangerous), then
-        /// at most 200 lines of diff.
+        /// Effects found by a probe that only reads: at most 4 lines of summary (more than 2 only if they are
+        /// dangerous), then at most 200 lines of diff.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preview: Vec<String>,
         /// Time limit of the guard under which the call would run; omitted if it would run without a guard.
@@ -637,8 +637,8 @@ pub enum ServerMessage {
         /// Reason why the shell ended. The next use of the terminal starts another shell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ended: Option<String>,
-        /// Id of the server process, in the first message after `terminal.attach`. If it differs from the earlier one, the
-        /// server was restarted, and the earlier shell has ended.
+        /// Id of the server process, in the first message after `terminal.attach`. If it differs from the earlier one,
+        /// the server was restarted, and the earlier shell has ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instance: Option<String>,
     },

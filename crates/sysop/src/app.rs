@@ -85,8 +85,8 @@ pub(crate) fn database(data: &Path) -> PathBuf {
     data.join(DATABASE)
 }
 
-/// Returns the stricter of the configured mode and that of an earlier session. `each` and `never` together also ask before
-/// commands that only read.
+/// Returns the stricter of the configured mode and that of an earlier session. `each` and `never` together also ask
+/// before commands that only read.
 fn stricter_mode(configured: ApprovalMode, left: ApprovalMode, options: &mut PolicyOptions) -> ApprovalMode {
     let modes = [configured, left];
     options.never_asks |= [ApprovalMode::Each, ApprovalMode::Never].iter().all(|mode| modes.contains(mode));
@@ -234,8 +234,8 @@ impl Services {
         self.create_at(id, self.configured_place(), None)
     }
 
-    /// Creates a session on the hosts named by `host`, in the syntax of `--host`, not on the configured host. Its mode is
-    /// at least as strict as `approve`. If the hosts' output must not go to `model`, it has the configured model.
+    /// Creates a session on the hosts named by `host`, in the syntax of `--host`, not on the configured host. Its mode
+    /// is at least as strict as `approve`. If the hosts' output must not go to `model`, it has the configured model.
     pub(crate) fn create_on(
         &self,
         host: &str,
@@ -407,8 +407,8 @@ impl Services {
         self.storage.close().await;
     }
 
-    /// Resumes an earlier session with its own root and tools. The approval mode, the limits of the budget that are set,
-    /// and the model if one is configured, come from the current settings. The current rules are added to the
+    /// Resumes an earlier session with its own root and tools. The approval mode, the limits of the budget that are
+    /// set, and the model if one is configured, come from the current settings. The current rules are added to the
     /// session's rules.
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<AttachedSession> {
         self.resume_at_least(id, None).await

@@ -32,6 +32,7 @@ mod global_help;
 mod models;
 mod shell;
 mod tips;
+mod top_help;
 mod trust;
 mod values;
 mod words;
@@ -42,6 +43,7 @@ use global_help::{hide_inapplicable, inapplicable_flag, named_command};
 pub(crate) use models::ModelCommand;
 pub(crate) use shell::{InitShell, ShellInitArguments};
 use tips::with_tips;
+use top_help::TOP_HELP;
 pub(crate) use trust::TrustArguments;
 #[cfg(test)]
 use values::DAY_MS;
@@ -60,7 +62,7 @@ use words::{join_resume, mistyped_command, policy_options_first};
                   those that only read run at once, and you approve, edit or reject the others. The output goes back to \
                   the model until the task is done. Without a command, sysop opens the TUI.",
     override_usage = "sysop [OPTIONS] [TASK]...\n       sysop [OPTIONS] <COMMAND>",
-    after_long_help = TOP_EXAMPLES,
+    after_long_help = TOP_HELP,
     max_term_width = 100
 )]
 pub(crate) struct Arguments {
@@ -76,51 +78,6 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
-
-const TOP_EXAMPLES: &str = "\
-Examples:
-  sysop                              Open the TUI on this machine
-  sysop why is the disk full         Start with a task
-  sysop -- run the tests             Start with a task whose first word is a command
-  sysop chat                         Chat without a full screen
-  sysop exec --approve auto \"...\"    Run one task; ask only for dangerous commands
-  sysop -H web1 \"...\"                Run on a remote host over ssh
-  sysop exec -H @web --canary 1 \"...\"
-                                     Run on all hosts tagged `web`, on one of
-                                     them first
-  sysop model get                    Download a model that runs on this machine
-  sysop --model demo                 Try sysop without a model
-  sysop doctor                       Check the configuration and environment
-
-Exit codes:
-  0    Success (individual commands may have failed)
-  1    Task failed: model error, iteration limit, unreachable host, or failed
-       routine
-  2    Invalid usage or configuration
-  3    Approval required, but no terminal available; the command did not run
-  4    Stopped: rejected or stopped at a prompt, or by another client
-  129  The terminal was closed (SIGHUP)
-  130  Interrupted (Ctrl+C or Ctrl+\\)
-  141  Standard output was closed by its reader
-  143  Terminated (SIGTERM)
-
-Environment:
-  SYSOP_<KEY>                        Set a config key; `__` separates a table
-                                     from its keys: SYSOP_MODEL,
-                                     SYSOP_MAX_ITERATIONS,
-                                     SYSOP_PROVIDERS__OPENAI__BASE_URL
-  SYSOP_HOST                         Host to run on, same as --host
-  OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY, ANTHROPIC_API_KEY
-                                     API keys
-  LLM_BASE_URL, LLM_AUTH_TOKEN, LLM_DEFAULT_MODEL, LLM_SMALL_FAST_MODEL
-                                     OpenAI-compatible server
-  OLLAMA_HOST                        Address of Ollama
-  NO_COLOR                           Disable colored output
-  VISUAL, EDITOR, PAGER              Editor and pager
-
-Files:
-  ~/.config/sysop/config.toml        User config; see `sysop config path`
-  .sysop.toml                        Workspace config, in the root directory";
 
 /// Commands of sysop.
 #[derive(Debug, Subcommand)]

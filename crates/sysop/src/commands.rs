@@ -208,7 +208,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
             return Err(CommandError::usage(why).into());
         }
     }
-    let resume_flags = approve_flag(&settings);
+    let (resume_flags, budget) = (approve_flag(&settings), settings.budget);
     let services = Services::new(settings, model)?;
     let services = match title {
         Some(title) => services.with_title(title),
@@ -248,6 +248,7 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
         service: Some(Arc::new(services.clone())),
         resume_flags,
+        budget,
         hides_keys: asks,
         stops,
     };
@@ -272,7 +273,8 @@ async fn attach_images(services: &Services, session: &SessionId, files: &[PathBu
     Ok(images)
 }
 
-/// Returns the flag `--approve MODE` with a space behind it, for a command that continues a run. Empty without the flag.
+/// Returns the flag `--approve MODE` with a space behind it, for a command that continues a run. Empty without the
+/// flag.
 pub(crate) fn approve_flag(settings: &Settings) -> String {
     let entry = settings.config.entry("approve");
     let flag = entry.filter(|entry| matches!(entry.origin(), ConfigOrigin::Flag { .. }));

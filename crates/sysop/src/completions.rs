@@ -276,7 +276,7 @@ fn value_candidates(line: &TypedFlags) -> Vec<CompletionCandidate> {
         _ => {}
     }
     let words: &[&str] = match find_key(key).map(|key| key.kind) {
-        Some(ValueKind::Text(TextKind::Word(words))) => words,
+        Some(ValueKind::Text(TextKind::Word { words, .. })) => words,
         Some(ValueKind::Switch) => &["true", "false"],
         Some(
             ValueKind::Text(_) | ValueKind::Integer { .. } | ValueKind::Number { .. } | ValueKind::List(_),

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use file::Flavor;
 use serde::de::DeserializeOwned;
+use sysop_core::model_provider::{self, VERTEX_GLOBAL_URL};
 use sysop_core::policy::{Rule, RuleAction};
 
 pub(crate) use edit::{
@@ -343,6 +344,10 @@ pub(crate) struct Config {
     pub(crate) untrusted: Option<UntrustedWorkspace>,
     /// Addresses of the providers' servers in files, by the provider's table. Variables may override them.
     pub(crate) file_servers: BTreeMap<KeyPath, String>,
+    /// Variables that any layer names as the source of a provider's key.
+    pub(crate) key_variables: Vec<String>,
+    /// Keys, key files and headers of providers that a later layer replaced.
+    pub(crate) replaced_secrets: Vec<(KeyPath, ConfigValue)>,
 }
 
 impl Config {
@@ -390,11 +395,25 @@ impl Config {
         of_file.map(|(path, address)| (KeyPath::new(&path.names()[..2]), address.clone())).collect()
     }
 
-    /// Returns true if a file names one server for the provider with this table, and a variable another.
+    /// Returns the server to which the keys and headers in files belong: the one beside them, or else that of the
+    /// provider's vendor. Returns `None` for a provider without a vendor.
+    pub(crate) fn server_of_files(&self, table: &KeyPath) -> Option<&str> {
+        let vendors = || {
+            let info = table.names().last().and_then(|provider| model_provider::find(provider));
+            info.filter(|info| !info.is_self_hosted()).map(|info| match info.base_url {
+                "" => VERTEX_GLOBAL_URL, // the only server without a fixed address, and the one for its keys
+                url => url,
+            })
+        };
+        self.file_servers.get(table).map(String::as_str).or_else(vendors)
+    }
+
+    /// Returns true if a variable names another server for the provider with this table than the one to which the keys
+    /// and headers in files belong.
     pub(crate) fn is_server_replaced(&self, table: &KeyPath) -> bool {
         let entry = self.entries.get(&table.child("base_url"));
-        match (self.file_servers.get(table), entry.map(|entry| &entry.value)) {
-            (Some(of_file), Some(ConfigValue::Text(address))) => !is_same_server(of_file, address),
+        match (self.server_of_files(table), entry.map(|entry| &entry.value)) {
+            (Some(of_files), Some(ConfigValue::Text(address))) => !is_same_server(of_files, address),
             _ => false,
         }
     }
@@ -443,6 +462,15 @@ impl Config {
             routine.faults.clone_from(&steps.faults);
             routine.find_faults();
         }
+    }
+
+    /// Returns the environment variable that takes precedence over the files for this key or a key in this table, or
+    /// `None` if none does.
+    pub(crate) fn overriding_variable<'a>(&'a self, path: &'a KeyPath) -> Option<&'a str> {
+        self.below(path).find_map(|(_, entry)| match entry.origin() {
+            ConfigOrigin::Environment { name } => Some(name.as_str()),
+            ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. } => None,
+        })
     }
 
     fn load_own(&mut self, sources: &ConfigSources<'_>) -> Result<(), ConfigError> {
@@ -546,7 +574,20 @@ impl Config {
 
     fn merge(&mut self, mut layer: ConfigLayer) {
         self.take_warnings(&mut layer);
-        self.entries.extend(layer.entries);
+        let named = layer.entries.iter().filter(|(path, _)| keys::is_key_variable(path));
+        self.key_variables.extend(named.filter_map(|(_, entry)| match &entry.value {
+            ConfigValue::Text(name) => Some(name.clone()).filter(|name| !name.is_empty()),
+            ConfigValue::Secret(_)
+            | ConfigValue::Integer(_)
+            | ConfigValue::Number(_)
+            | ConfigValue::Switch(_)
+            | ConfigValue::Texts(_) => None,
+        }));
+        for (path, entry) in layer.entries {
+            let replaced = self.entries.insert(path.clone(), entry);
+            let secret = replaced.filter(|_| keys::is_provider_secret(&path));
+            self.replaced_secrets.extend(secret.map(|old| (path, old.value)));
+        }
         self.rules.append(&mut layer.rules);
         self.steps.extend(layer.steps);
     }
@@ -670,10 +711,10 @@ pub(crate) fn is_same_server(one: &str, other: &str) -> bool {
     one == other || origin(one).is_some_and(|one| one.is_tuple() && Some(one) == origin(other))
 }
 
-/// Returns the value to use instead of the invalid `text`, for a key that would be dangerous to ignore. An approval mode
-/// or a sandbox counts as the strictest one, so that no more commands run. The address of a provider is kept, or is
-/// empty if it is no text, so that prompts go to no other server; `Settings` reports it. A `number` above the highest
-/// valid one counts as that, for a key with a cap. Returns `None` for any other key.
+/// Returns the value to use instead of the invalid `text`, for a key that would be dangerous to ignore. An approval
+/// mode or a sandbox counts as the strictest one, so that no more commands run. The address of a provider is kept, or
+/// is empty if it is no text, so that prompts go to no other server; `Settings` reports it. A `number` above the
+/// highest valid one counts as that, for a key with a cap. Returns `None` for any other key.
 fn fallback_value(path: &KeyPath, text: Option<&str>, number: Option<i64>) -> Option<ConfigValue> {
     if let Some(cap) = keys::cap(path) {
         return number.filter(|number| *number > cap).map(|_| ConfigValue::Integer(cap));

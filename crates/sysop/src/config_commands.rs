@@ -8,12 +8,12 @@ use sysop_core::text::neutralize;
 
 use crate::cli::ConfigCommand;
 use crate::config::{
-    ConfigOrigin, EffectiveKey, KeyPath, apply_changes, check_text, create_private_folder, display_path,
-    new_problem, parse_key, read_text, remove_key, replace_private_file, save_config, value_in,
+    EffectiveKey, KeyPath, apply_changes, check_text, create_private_folder, display_path, new_problem,
+    parse_key, read_text, remove_key, replace_private_file, save_config, value_in,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
-use crate::init::{Changes, parse_change, require_own_file};
+use crate::init::{parse_change, require_own_file};
 use crate::select_model::{self, ModelChoice};
 use crate::settings::Settings;
 
@@ -86,20 +86,10 @@ fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
     for (key, _) in &changes {
         tell_change(settings, key, &before, &after);
     }
-    if let Some(variable) = overriding_variable(settings, &changes) {
+    if let Some(variable) = changes.iter().find_map(|(key, _)| settings.config.overriding_variable(key)) {
         crate::tell(&format!("warning: the environment variable {variable} overrides this value"));
     }
     Ok(Exit::Done)
-}
-
-/// Returns the environment variable that takes precedence over changes to the config file, or `None` if none does.
-fn overriding_variable<'a>(settings: &'a Settings, changes: &'a Changes) -> Option<&'a str> {
-    changes.iter().flat_map(|(key, _)| settings.config.below(key)).find_map(|(_, entry)| {
-        match entry.origin() {
-            ConfigOrigin::Environment { name } => Some(name.as_str()),
-            ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. } => None,
-        }
-    })
 }
 
 fn unset(settings: &Settings, key: &str) -> Result<Exit> {

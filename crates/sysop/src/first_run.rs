@@ -57,7 +57,7 @@ fn choose_model(settings: &Settings, ollama: &OllamaServer) -> Result<FirstChoic
     let timeout = ollama.timeout().map(|phrase| format!(", and {phrase}")).unwrap_or_default();
     prompter.say(&format!(
         "No model configured{timeout}. Choose one; `sysop init` changes it later.\n  \
-         [1] {offer}\n  [2] use an API key, or another server\n  [3] look around with the demo"
+         [1] {offer}\n  [2] use an API key, or another server\n  [3] try the demo, without a model"
     ))?;
     let answer = prompter.choice("Your choice [1-3, q quits]: ", &["1", "2", "3"]);
     let answer = answer.map_err(|error| match error.is::<Cancellation>() {

@@ -125,8 +125,8 @@ impl GlobalFlags {
         Self { host: None, model: None, approve: None, profile: None, ..self }
     }
 
-    /// Returns the model for a session on a server, which does not know this machine's providers. Fails if the flag names
-    /// no provider.
+    /// Returns the model for a session on a server, which does not know this machine's providers. Fails if the flag
+    /// names no provider.
     pub(crate) fn model_on_server(&self) -> Result<Option<ModelRef>, InvalidModelRef> {
         match &self.model {
             Some(model) if model.name.is_empty() => Err(InvalidModelRef(model.provider.clone())),

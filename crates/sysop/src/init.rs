@@ -9,6 +9,7 @@ mod key;
 pub(crate) use key::choose_key;
 
 use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -29,7 +30,7 @@ use crate::known_host;
 use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
 use crate::model_lists;
 use crate::select_model::{OllamaAnswer, OllamaServer, from_environment, select_model};
-use crate::settings::{HostChoice, Settings};
+use crate::settings::{ConfiguredValue, HostChoice, Settings};
 
 const ANSWER_BYTES_MAX: u64 = 4096;
 /// Minimum number of characters of an answer that is taken for an API key.
@@ -38,6 +39,8 @@ const KEY_CHARS_MIN: usize = 20;
 const KEY_PREFIXES: [&str; 4] = ["sk-", "AIza", "gsk_", "xai-"];
 /// Maximum number of invalid answers to one question before the wizard gives up.
 const ATTEMPTS_MAX: u32 = 5;
+/// Smallest number after `host:` that counts as a port. Smaller ones may be tags of models.
+const PORT_MIN: u16 = 80;
 /// Maximum number of hosts to list as examples.
 const HOSTS_SHOWN_MAX: usize = 8;
 
@@ -72,10 +75,14 @@ impl<'a> Prompter<'a> {
     }
 
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
-        let text = neutralize(text);
-        let text =
-            self.columns.map_or_else(|| text.to_string(), |columns| fit_lines(&text, columns, menu_indent));
+        let text = self.fitted(text);
         writeln!(self.output, "{text}").context("cannot show the prompt")
+    }
+
+    /// Returns text without control characters, in lines that fit the terminal.
+    fn fitted(&self, text: &str) -> String {
+        let text = neutralize(text);
+        self.columns.map_or_else(|| text.to_string(), |columns| fit_lines(&text, columns, menu_indent))
     }
 
     /// Asks for a name until the answer does not begin like an API key. Fails like [`Self::ask_until`].
@@ -93,7 +100,7 @@ impl<'a> Prompter<'a> {
     /// Asks a question and returns the trimmed answer. Fails at `q`, which every question names, and at the end of the
     /// input.
     fn read_answer(&mut self, question: &str) -> Result<String> {
-        write!(self.output, "{}", neutralize(question))
+        write!(self.output, "{} ", self.fitted(question.trim_end()))
             .and_then(|()| self.output.flush())
             .context("cannot show the prompt")?;
         let mut line = String::new();
@@ -267,11 +274,12 @@ pub(crate) fn run(flags: GlobalFlags) -> Result<()> {
         }
     }
     if has_new_key(&setup.changes) || (written == ConfigWrite::Changed && concerns_model(&setup.changes)) {
-        crate::wait_for(tell_answer(crate::load_quietly(&flags)?))?;
+        let answer = crate::wait_for(written_server_answer(load_as_written(settings, &flags, &setup)?))?;
+        answer.map_or(Ok(()), |line| tell(&line))?;
     }
     let is_model = |(key, _): &(KeyPath, String)| *key == KeyPath::from("model");
     tell(if setup.changes.iter().any(is_model) || has_model(settings, &ollama) {
-        "Done. Check the result with `sysop doctor`; start with `sysop`."
+        "Done. Check the result with `sysop doctor`; start with `sysop`. The guide is at /help/ of `sysop serve`."
     } else {
         "No model is set: `sysop` will ask again."
     })
@@ -297,14 +305,57 @@ fn concerns_model(changes: &Changes) -> bool {
     changes.iter().any(|(key, _)| key.names().first().is_some_and(|name| tables.contains(&name.as_str())))
 }
 
-/// Says if the server of the chosen model answers, so that a mistyped key or address is noticed now.
-async fn tell_answer(settings: Settings) -> Result<()> {
-    let Some(model) = settings.model.as_ref().map(|model| model.value.clone()) else { return Ok(()) };
+/// Returns the keys that `setup` writes, with their values. An address that it removes has none: then the server is the
+/// provider's own.
+fn written_keys<'a>(
+    settings: &'a Settings,
+    setup: &'a Setup,
+) -> impl Iterator<Item = (&'a KeyPath, Option<&'a str>)> {
+    let written = setup.changes.iter().map(|(key, value)| (key, Some(value.as_str())));
+    let is_address =
+        |key: &&KeyPath| settings.config.file_servers.keys().any(|table| table.child("base_url") == **key);
+    written.chain(setup.removed.iter().filter(is_address).map(|key| (key, None)))
+}
+
+/// Returns the settings after these changes were written, as if no variable overrode them.
+fn load_as_written(
+    settings: &Settings,
+    flags: &GlobalFlags,
+    setup: &Setup,
+) -> Result<Settings, CommandError> {
+    let keys = written_keys(settings, setup);
+    let variables: Vec<&str> = keys.filter_map(|(key, _)| settings.config.overriding_variable(key)).collect();
+    let environment = settings.environment.without(&variables);
+    Settings::from_parts(flags, environment, settings.folders.clone(), settings.color)
+}
+
+/// Returns a line that says if the server of the written model answers, so that a mistyped key or address is noticed
+/// now. Returns `None` for a model without a server.
+async fn written_server_answer(settings: Settings) -> Result<Option<String>> {
+    let Some(model) = settings.model.as_ref().map(|model| model.value.clone()) else { return Ok(None) };
     if model_provider::find(&model.provider).is_none() {
-        return Ok(());
+        return Ok(None);
     }
     let base_url = settings.providers.get(&model.provider).and_then(|provider| provider.base_url.clone());
-    tell(&answer_line(&model.provider, base_url, model_lists::answer_of(settings, &model.provider).await))
+    let answer = model_lists::answer_of(settings, &model.provider).await;
+    Ok(Some(answer_line(&model.provider, base_url, answer)))
+}
+
+/// Returns a warning about each change that has no effect until a variable is unset.
+fn override_warnings(settings: &Settings, setup: &Setup) -> Vec<String> {
+    let effective = |key: &KeyPath| match key.names() {
+        [name] if name == "model" => settings.model.as_ref().map(|model| model.value.to_string()),
+        _ => settings.config.get(key.clone()),
+    };
+    let warning = |(key, value): (&KeyPath, Option<&str>)| {
+        let variable = settings.config.overriding_variable(key)?;
+        let used = effective(key);
+        let names = used.as_deref().map(without_credentials).map(|used| format!(": sysop uses {used}"));
+        let names = names.unwrap_or_default();
+        let warning = format!("warning: the variable {variable} overrides `{key}`{names} until you unset it");
+        (used.as_deref() != value).then_some(warning)
+    };
+    written_keys(settings, setup).filter_map(warning).collect()
 }
 
 /// Returns the line about a server's answer. A server other than the provider's own is named by its address.
@@ -348,8 +399,11 @@ fn choose(
     let offer = download_offer(recommended);
     let recommended = recommended.name.clone();
     let keep = match select_model(settings, ollama) {
-        _ if settings.model.is_some() || from_environment(settings).is_some() => {
-            "keep the current setting".to_owned()
+        Ok(found) if settings.model.is_some() || from_environment(settings).is_some() => {
+            let of_file = |model: &ConfiguredValue<_>| matches!(model.origin, ConfigOrigin::File { .. });
+            let is_of_file = settings.model.as_ref().is_some_and(of_file);
+            let reason = if is_of_file { String::new() } else { format!(" ({})", found.reason) };
+            format!("keep the current setting: {}{reason}", found.model)
         }
         Ok(found) => format!("set no model: sysop then takes {}", found.model),
         Err(_) => "set no model yet".to_owned(),
@@ -404,7 +458,9 @@ pub(crate) fn download_offer(model: &sysop_local::ModelEntry) -> String {
 fn choose_ollama(prompter: &mut Prompter<'_>, ollama: &OllamaServer) -> Result<Changes> {
     let problem = |answer: &str| {
         let hint = "To use another Ollama, press q and set OLLAMA_HOST to its address.";
-        is_address(answer).then(|| format!("That is an address. Enter the name of a model. {hint}"))
+        let is_offered = ollama.models().iter().any(|model| model == answer);
+        (is_address(answer) && !is_offered)
+            .then(|| format!("That is an address. Enter the name of a model. {hint}"))
     };
     let name = match ollama.models() {
         [] => {
@@ -421,9 +477,16 @@ fn choose_ollama(prompter: &mut Prompter<'_>, ollama: &OllamaServer) -> Result<C
     Ok(if name.is_empty() { Changes::new() } else { vec![change] })
 }
 
-/// Returns true for a URL in the place of a model's name.
+/// Returns true for an address in the place of a model's name: a URL, or a host and a port.
 fn is_address(answer: &str) -> bool {
-    answer.contains("://")
+    let is_host_port = |(host, port): (&str, &str)| {
+        let is_host = host == "localhost" || (host.contains('.') && !host.contains(['/', '@']));
+        // The names of models have dots, too, and a tag, which is hardly ever a number.
+        is_host && port.parse::<u16>().is_ok_and(|port| port >= PORT_MIN)
+    };
+    let is_place =
+        || answer.parse::<SocketAddr>().is_ok() || answer.rsplit_once(':').is_some_and(is_host_port);
+    answer.contains("://") || is_place()
 }
 
 /// Returns the reason why the models of an Ollama cannot be listed, and what to do.
@@ -438,7 +501,11 @@ fn no_ollama_model(ollama: &OllamaServer) -> String {
             format!("The models of {address} are not listed here, because it uses HTTPS.")
         }
         _ if ollama.is_on_this_machine() => {
-            format!("Ollama is not responding at {address}. `ollama serve` starts it.")
+            let setting = ollama.setting().unwrap_or("OLLAMA_HOST");
+            format!(
+                "Ollama is not responding at {address}. `ollama serve` starts it. If it runs on another machine, press q \
+                 and set {setting} to its address."
+            )
         }
         _ => {
             let setting = ollama.setting().unwrap_or("the address");
@@ -523,9 +590,11 @@ pub(crate) fn propose(
         }
     }
     check_text(path, &after).map_err(|error| CommandError::usage(error.to_string()))?;
+    let warnings = override_warnings(settings, setup);
     if before == after {
         store_key(setup)?;
         prompter.say("The config has these settings already.")?;
+        warnings.iter().try_for_each(|warning| prompter.say(warning))?;
         return Ok(ConfigWrite::Unchanged);
     }
     let old: Vec<&str> = before.lines().collect();
@@ -539,12 +608,41 @@ pub(crate) fn propose(
         (false, false) => prompter.say(&format!("and lose: {}", removed.join(", ")))?,
         (true, false) => prompter.say(&format!("{file} will lose: {}", removed.join(", ")))?,
     }
+    warnings.iter().try_for_each(|warning| prompter.say(warning))?;
     if prompter.choice_or_word("Write it? [y/n", &["y", "n"], &["yes", "no"], "y")? == "n" {
         return Err(Cancellation.into());
     }
+    let old_key = read_old_key(setup)?;
     store_key(setup)?;
-    save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
-    Ok(ConfigWrite::Changed)
+    let saved = save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)));
+    match saved {
+        Ok(()) => Ok(ConfigWrite::Changed),
+        Err(error) => Err(restore_key(setup, old_key.as_deref(), error)),
+    }
+}
+
+/// Returns the content of the file that a new key will replace, or `None` if there is none.
+fn read_old_key(setup: &Setup) -> Result<Option<Vec<u8>>> {
+    let Some((file, _)) = &setup.key else { return Ok(None) };
+    match std::fs::read(file) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", display_path(file))),
+    }
+}
+
+/// Undoes [`store_key`] after `error`, so that the server of the old config does not get the new key. Returns that error,
+/// and the reason why the old key cannot be restored if it cannot.
+fn restore_key(setup: &Setup, old: Option<&[u8]>, error: anyhow::Error) -> anyhow::Error {
+    let Some((file, _)) = &setup.key else { return error };
+    let restored = match old {
+        Some(bytes) => replace_private_file(file, bytes),
+        None => std::fs::remove_file(file),
+    };
+    match restored {
+        Ok(()) => error,
+        Err(why) => error.context(format!("cannot restore the key in {}: {why}", display_path(file))),
+    }
 }
 
 /// Writes a new key to its file, which only the user can read.

@@ -19,8 +19,8 @@ const LOOKUP_MAX: Duration = Duration::from_secs(5);
 /// Maximum number of names of one list that are looked up at the same time.
 const LOOKUPS_MAX: usize = 16;
 
-/// Checks that the name of the host can be resolved, or that commands run in the container. A host behind a jump host or
-/// proxy is not checked, because its name is resolved elsewhere. Of several hosts, only the names that neither the
+/// Checks that the name of the host can be resolved, or that commands run in the container. A host behind a jump host
+/// or proxy is not checked, because its name is resolved elsewhere. Of several hosts, only the names that neither the
 /// config nor the ssh config has are checked: a mistyped name must not change the other hosts, but a known host that is
 /// down may be missing.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {

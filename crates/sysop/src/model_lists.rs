@@ -48,7 +48,7 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     if lines.is_empty() {
         let why = match problems.into_iter().next() {
             Some(problem) => problem,
-            None => "no models; run `sysop init` to download one or to set up a provider".to_owned(),
+            None => "no provider is configured, so there are no models to list; run `sysop init`".to_owned(),
         };
         return Err(CommandError::failed(why).into());
     }

@@ -1,4 +1,5 @@
-//! Sends a server's spans to an OpenTelemetry collector as OTLP JSON over HTTP. Disabled unless a collector is configured.
+//! Sends a server's spans to an OpenTelemetry collector as OTLP JSON over HTTP. Disabled unless a collector is
+//! configured.
 //!
 //! `docs/adr/0016` explains why the export is written by hand.
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde_json::json;
 use sysop_core::policy::{
-    Access, ApprovalMode, Assessment, CONFIG_ERROR, CommandContext, Dialect, Policy, ResolvedFile, RiskClass,
-    Survey, Target, Verdict, command_targets,
+    Access, ApprovalMode, Assessment, CONFIG_ERROR, CommandContext, Dialect, Policy, ResolvedFile, Risk,
+    RiskClass, Survey, Target, Verdict, command_targets,
 };
 use sysop_core::text::neutralize;
 
@@ -132,7 +132,7 @@ impl PolicyAnswer {
             Verdict::Ask => "ask",
             Verdict::Deny => "deny",
         };
-        let mut text = format!("{verdict}: {}\n", class_words(risk.class));
+        let mut text = format!("{verdict}: {}\n", risk_words(risk));
         for finding in &risk.findings {
             let piece = self.piece(finding.start, finding.end);
             let class = class_words(finding.class);
@@ -191,7 +191,14 @@ pub(crate) fn summary(assessment: &Assessment) -> String {
         Verdict::Ask => "asks",
         Verdict::Deny => "is denied",
     };
-    format!("{}: {verdict}", class_words(assessment.risk.class))
+    format!("{}: {verdict}", risk_words(&assessment.risk))
+}
+
+/// Returns the class of a risk in words. A dangerous command that may also lock the user out says both.
+fn risk_words(risk: &Risk) -> String {
+    let locks_out = risk.findings.iter().any(|finding| finding.class == RiskClass::Lockout);
+    let more = if risk.class == RiskClass::Dangerous && locks_out { ", may lock you out" } else { "" };
+    format!("{}{more}", class_words(risk.class))
 }
 
 fn class_words(class: RiskClass) -> &'static str {

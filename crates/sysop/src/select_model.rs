@@ -7,6 +7,7 @@ mod ollama;
 
 use sysop_core::message::ModelRef;
 use sysop_core::model_provider::{self, LOCAL, OLLAMA, OPENAI, PROVIDERS};
+use sysop_provider::UNNAMED_MODEL;
 
 pub(crate) use self::ollama::{OllamaAnswer, OllamaServer};
 use crate::config::{DEMO, Environment, KeyPath};
@@ -109,12 +110,13 @@ fn default_models(environment: &Environment) -> impl Iterator<Item = (&'static s
     })
 }
 
-/// Name that is sent to the server of `LLM_BASE_URL` if no model is named.
-const UNNAMED_MODEL: &str = "default";
+/// Variables that name the model of `LLM_BASE_URL`; the first one that is set counts.
+const NAME_VARIABLES: [&str; 2] = ["LLM_DEFAULT_MODEL", "LLM_SMALL_FAST_MODEL"];
 
 /// Returns true if the model is the one of `LLM_BASE_URL`, and nothing says its name.
 pub(crate) fn is_unnamed(settings: &Settings, model: &ModelRef) -> bool {
-    settings.model.is_none() && model.provider == OPENAI.name && model.name == UNNAMED_MODEL
+    let is_named = settings.model.is_some() || settings.environment.first(&NAME_VARIABLES).is_some();
+    !is_named && model.provider == OPENAI.name && model.name == UNNAMED_MODEL
 }
 
 /// Returns the model that the variables for servers and keys select.
@@ -122,7 +124,7 @@ pub(crate) fn from_environment(settings: &Settings) -> Option<ModelChoice> {
     let environment = &settings.environment;
     let has_address = settings.providers.get("openai").is_some_and(|openai| openai.base_url.is_some());
     if environment.value("LLM_BASE_URL").is_some() && has_address {
-        let named = environment.first(&["LLM_DEFAULT_MODEL", "LLM_SMALL_FAST_MODEL"]);
+        let named = environment.first(&NAME_VARIABLES);
         let (name, reason) = match named {
             Some((variable, name)) => (name, format!("LLM_BASE_URL and {variable} are set")),
             // Servers with a single model accept any name; others list theirs.

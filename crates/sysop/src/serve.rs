@@ -205,8 +205,8 @@ fn announce(
     Ok(file)
 }
 
-/// Replaces the token in the file before it expires, until the server stops. Returns the file, which exists as long as the
-/// returned value.
+/// Replaces the token in the file before it expires, until the server stops. Returns the file, which exists as long as
+/// the returned value.
 async fn keep_renewed<New, E>(
     mut file: TokenFile,
     life: Duration,
@@ -283,8 +283,8 @@ fn reload(tls: &Tls) {
     }
 }
 
-/// Starts logging to standard error as JSON lines, without prompts, commands, outputs or secrets. On a terminal, where a
-/// user wants to read the URL, routine messages need `-v`.
+/// Starts logging to standard error as JSON lines, without prompts, commands, outputs or secrets. On a terminal, where
+/// a user wants to read the URL, routine messages need `-v`.
 fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
     let usual = match verbosity {
         Verbosity::Quiet => "error",

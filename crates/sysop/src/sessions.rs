@@ -52,6 +52,7 @@ pub(crate) enum ExportFormat {
     #[default]
     Jsonl,
     /// A human-readable Markdown document.
+    #[value(alias = "md")]
     Markdown,
 }
 
@@ -156,8 +157,9 @@ pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, Sessions
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
 
-/// Returns the most recently changed session on these hosts in this directory, or else in any directory. For this machine,
-/// which nobody need have named, it may also be one on another host; callers then name it before anything runs there.
+/// Returns the most recently changed session on these hosts in this directory, or else in any directory. For this
+/// machine, which nobody need have named, it may also be one on another host; callers then name it before anything runs
+/// there.
 pub(crate) async fn most_recent_in(
     store: &dyn Store,
     host: &str,
@@ -235,8 +237,8 @@ impl ListRows {
     }
 }
 
-/// Writes a table of sessions, most recently changed first; if `hosts` is set, of those on any of these hosts. If `Recent`
-/// omits sessions, a note about them goes to `notes`.
+/// Writes a table of sessions, most recently changed first; if `hosts` is set, of those on any of these hosts. If
+/// `Recent` omits sessions, a note about them goes to `notes`.
 pub(crate) async fn list(
     store: &dyn Store,
     rows: ListRows,

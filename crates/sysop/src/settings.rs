@@ -169,6 +169,9 @@ pub(crate) struct ProviderSettings {
     /// Additional headers; their values may be secret.
     #[serde(skip)]
     pub(crate) headers: Vec<(String, SecretString)>,
+    /// Keys and headers of the config that are not sent, such as those for another server.
+    #[serde(skip)]
+    pub(crate) unsent_secrets: Vec<SecretString>,
     /// Maximum time without data; `None` uses the provider's default.
     #[serde(rename = "timeout_s", deserialize_with = "seconds")]
     pub(crate) timeout: Option<Duration>,
@@ -268,7 +271,8 @@ impl Settings {
             approval_expires: config.get("approval_expires_s"),
             audit_journald: built_in(&config, "audit.journald"),
             verbosity: flags.verbosity(),
-            secret_variables: crate::config::secret_variables(&environment),
+            secret_variables: [crate::config::secret_variables(&environment), config.key_variables.clone()]
+                .concat(),
             mcp,
             environment,
             problems,
@@ -404,6 +408,7 @@ impl Settings {
             ..self.config.get(base.clone()).unwrap_or_default()
         };
         self.read_key(&base, &mut settings);
+        settings.unsent_secrets = self.unsent_secrets(&base, &settings);
         let key = settings.api_key.as_ref().and(settings.api_key_origin.as_ref());
         let own_key = self.has_borrowed_address(&base).then(|| "LLM_AUTH_TOKEN".to_owned());
         settings.sources = SettingSources {

@@ -101,8 +101,8 @@ pub(crate) fn small_system(host: &HostChoice, listed: Option<&Path>, tools: &[To
 }
 
 /// Returns the names of the files and directories in `root`, with the first names in each directory. `None` if it is
-/// empty or cannot be read. Whoever made the files chose their names, so only names without spaces are listed, which can
-/// hardly be read as sentences; `…` stands for all others.
+/// empty or cannot be read. Whoever made the files chose their names, so only names without spaces are listed, which
+/// can hardly be read as sentences; `…` stands for all others.
 fn file_list(root: &Path) -> Option<String> {
     let NamesIn { names, mut has_more } = NamesIn::read(root)?;
     let mut entries = Vec::new();
@@ -180,8 +180,8 @@ fn machine(host: &HostChoice) -> String {
     }
 }
 
-/// Returns true if a list of the names in `root` would show names in the home directory, which are private, or the names of
-/// the users beside it.
+/// Returns true if a list of the names in `root` would show names in the home directory, which are private, or the
+/// names of the users beside it.
 pub(crate) fn shows_home(root: &Path, home: &Path) -> bool {
     home.starts_with(root)
 }

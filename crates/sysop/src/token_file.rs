@@ -102,8 +102,8 @@ impl TokenFile {
         &self.path
     }
 
-    /// Replaces the token in the file. Does nothing if another server has replaced the file. Fails if the file cannot be
-    /// written; it then has the earlier token.
+    /// Replaces the token in the file. Does nothing if another server has replaced the file. Fails if the file cannot
+    /// be written; it then has the earlier token.
     pub(crate) fn replace(&mut self, token: SecretString) -> io::Result<()> {
         if self.has_own_token() {
             replace_private_file(&self.path, format!("{}\n", token.expose_secret()).as_bytes())?;

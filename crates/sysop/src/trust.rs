@@ -15,8 +15,8 @@ use crate::exit::{CommandError, Exit};
 use crate::global_flags::GlobalFlags;
 use crate::settings::{HostChoice, Settings};
 
-/// Trusts the workspace, and prints what now counts. Fails if the data directory is not writable, or if there is nothing
-/// to revoke.
+/// Trusts the workspace, and prints what now counts. Fails if the data directory is not writable, or if there is
+/// nothing to revoke.
 pub(crate) async fn run(flags: GlobalFlags, arguments: TrustArguments) -> Result<Exit> {
     let is_named = arguments.folder.is_some();
     let root = arguments.folder.or(flags.root);

@@ -7,8 +7,8 @@ use sysop_core::text::neutralize;
 
 const ANSWER_BYTES_MAX: u64 = 1024;
 
-/// Asks a question on standard error, without control characters, and adds the possible answers. Returns `None` if the input
-/// ends before an answer.
+/// Asks a question on standard error, without control characters, and adds the possible answers. Returns `None` if the
+/// input ends before an answer.
 pub(crate) fn ask(question: &str) -> Result<Option<bool>> {
     ask_on(question, &mut io::stderr().lock(), &mut io::stdin().lock())
 }

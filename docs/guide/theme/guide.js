@@ -15,6 +15,11 @@ const CONTEXT_CHARS = 60;
 // Points of a page, and of a section, that is named by the words.
 const PAGE_POINTS = 1000;
 const SECTION_POINTS = 100;
+// Points of a heading, and of a text, that has the words side by side.
+const HEADING_PHRASE_POINTS = 50;
+const TEXT_PHRASE_POINTS = 25;
+// Weight of the pages that the index marks as reference.
+const REFERENCE_WEIGHT = 0.25;
 
 const contents = document.getElementById("contents");
 const wide = matchMedia("(min-width: 60.01rem)");
@@ -58,13 +63,15 @@ function rank(section, words, isPage) {
   const text = section.text.toLowerCase();
   const name = words.join(" ");
   if (isPage && (heading === name || pageOf(section) === words.join("-"))) return PAGE_POINTS;
-  let points = heading.endsWith(`: ${name}`) ? SECTION_POINTS : 0;
+  let points = !section.reference && heading.endsWith(`: ${name}`) ? SECTION_POINTS : 0;
   for (const word of words) {
     if (heading.includes(word)) points += 10;
     else if (text.includes(word)) points += 1;
     else return 0;
   }
-  return points;
+  if (words.length > 1 && heading.includes(name)) points += HEADING_PHRASE_POINTS;
+  else if (words.length > 1 && text.includes(name)) points += TEXT_PHRASE_POINTS;
+  return section.reference ? points * REFERENCE_WEIGHT : points;
 }
 
 function excerpt(text, word) {
@@ -73,7 +80,8 @@ function excerpt(text, word) {
 }
 
 async function show() {
-  const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+  // The index has no marks of code, which messages have.
+  const words = box.value.toLowerCase().replaceAll("`", "").split(/\s+/).filter(Boolean);
   const all = words.length > 0 ? await load() : [];
   // The first section of a page is the page itself.
   const isPage = (section, at) => pageOf(section) !== pageOf(all[at - 1]);
@@ -101,6 +109,21 @@ async function show() {
 }
 
 box.addEventListener("input", show);
+box.addEventListener("keydown", async (event) => {
+  if (event.isComposing || (event.key !== "ArrowDown" && event.key !== "Enter")) return;
+  event.preventDefault();
+  await show();
+  const first = list.querySelector("a");
+  if (event.key === "Enter") first?.click();
+  else first?.focus();
+});
+list.addEventListener("keydown", (event) => {
+  const row = event.target.closest("li");
+  if (!row || (event.key !== "ArrowDown" && event.key !== "ArrowUp")) return;
+  event.preventDefault();
+  const next = event.key === "ArrowDown" ? row.nextElementSibling ?? row : row.previousElementSibling;
+  (next?.querySelector("a") ?? box).focus();
+});
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") list.hidden = true;
   if (event.key === "/" && !/^(input|textarea|select)$/i.test(event.target.tagName)) {

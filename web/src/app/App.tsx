@@ -238,6 +238,7 @@ export function App({ sessions, sessionList }: Props) {
           {active ? (
             <SplitPane
               only={narrow ? half : terminalHidden ? "right" : undefined}
+              fontSize={preferences.fontSize}
               left={
                 terminalWanted && (
                   <TerminalSide

@@ -9,7 +9,8 @@ import {
   type ServerInfo,
 } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
-import { neutralizeLine } from "../text/neutralize";
+import { CodeSpans } from "../text/CodeSpans";
+import { neutralizeLine, oneLine } from "../text/neutralize";
 
 interface Props {
   server: ServerInfo | undefined;
@@ -19,6 +20,62 @@ interface Props {
 
 /** Name of the server's machine as a host. */
 const LOCAL = "local";
+
+/** Returns the hosts whose name contains the text; after a failure, all of them if none does. */
+export function offeredHosts(hosts: readonly HostRow[], typed: string, failed: boolean): readonly HostRow[] {
+  const fitting = hosts.filter(({ name }) => name.includes(typed));
+  return fitting.length === 0 && failed ? hosts : fitting;
+}
+
+/**
+ * Returns the typed hosts with the one that the server does not know replaced by the one that it suggests; undefined
+ * unless it names one of each. See `known_host.rs`, and `no_tag` in sysop.
+ */
+export function correctedHosts(typed: string, why: string): string | undefined {
+  const all = (form: RegExp) => [...why.matchAll(form)].map(([, name = ""]) => name);
+  const unknown = [
+    ...all(/unknown host ([^;, ]+)/g),
+    ...all(/no host has the tag "([^"]+)"/g).map((tag) => `@${tag}`),
+  ];
+  const [meant, ...others] = all(/did you mean `([^`]+)`\?/g);
+  if (meant === undefined || unknown.length !== 1 || others.length > 0) return undefined;
+  const hosts = typed.split(",").map((host) => host.trim());
+  // The server may name a single host as ssh calls it.
+  if (hosts.length === 1 && !typed.trim().startsWith("@")) return meant;
+  const isUnknown = (host: string) => withoutUser(host).toLowerCase() === unknown[0]?.toLowerCase();
+  if (!hosts.some(isUnknown)) return undefined;
+  return hosts.map((host) => (isUnknown(host) ? meant : host)).join(",");
+}
+
+function withoutUser(host: string): string {
+  return host.startsWith("@") ? host : host.slice(host.lastIndexOf("@") + 1);
+}
+
+interface ProblemProps {
+  problem: RequestError;
+  /** Text of the field for the host. */
+  typed: string;
+  choose(hosts: string): void;
+}
+
+/** Says why there is no session. Where the request went helps only if the server has not said why. */
+export function Problem({ problem: { what, why, hint, code, where }, typed, choose }: ProblemProps) {
+  const corrected = correctedHosts(typed, why);
+  return (
+    <div className="trouble" role="alert">
+      <div>
+        <strong>{what}:</strong> <CodeSpans text={oneLine(why)} />
+        {hint && <p>{hint}</p>}
+        {code === "" && <p className="meta">{where}</p>}
+        {corrected !== undefined && (
+          <button type="button" className="small" onClick={() => choose(corrected)}>
+            Use {neutralizeLine(corrected)}
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
 
 /** Text for a field without a choice, with the server's value if it is known. */
 function withDefault(value: string | undefined): string {
@@ -55,7 +112,11 @@ export function NewSessionDialog({ server, made, close }: Props) {
   // Another host may have its own.
   const ofDefaultHost = host.trim() === "" ? server : undefined;
   const known = hosts.find(({ name }) => name === host);
-  const shown = known ? hosts : hosts.filter(({ name }) => name.includes(host));
+  const shown = known ? hosts : offeredHosts(hosts, host, problem !== undefined);
+  const choose = (name: string) => {
+    setHost(name);
+    setProblem(undefined);
+  };
   const send = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -99,7 +160,7 @@ export function NewSessionDialog({ server, made, close }: Props) {
           <ul className="hosts" aria-label="Known hosts">
             {shown.map(({ name, description }) => (
               <li key={name}>
-                <button type="button" aria-pressed={host === name} onClick={() => setHost(name)}>
+                <button type="button" aria-pressed={host === name} onClick={() => choose(name)}>
                   <b>{neutralizeLine(name)}</b>
                   {description !== name && (
                     <span className="meta">
@@ -147,15 +208,7 @@ export function NewSessionDialog({ server, made, close }: Props) {
         <p className="meta">
           You may be asked for a password or to confirm a host key. Your answer goes only to ssh.
         </p>
-        {problem && (
-          <div className="trouble" role="alert">
-            <div>
-              <strong>{problem.what}:</strong> {neutralizeLine(problem.why)}
-              {problem.hint && <p>{problem.hint}</p>}
-              <p className="meta">{problem.where}</p>
-            </div>
-          </div>
-        )}
+        {problem && <Problem problem={problem} typed={host} choose={choose} />}
         <footer>
           <button type="button" onClick={() => dialog.current?.close()}>
             Cancel

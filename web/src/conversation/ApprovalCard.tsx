@@ -2,6 +2,7 @@
 import {
   Fragment,
   type KeyboardEvent,
+  type MouseEvent,
   useContext,
   useEffect,
   useLayoutEffect,
@@ -9,10 +10,11 @@ import {
   useState,
 } from "react";
 import { useLatest, useMedia, useNow } from "../app/hooks";
+import { Icon } from "../app/icons";
 import { MeContext, useMachine, useName } from "../app/me";
 import type { CallPlace } from "../state/call-place";
 import type { Step } from "../state/item";
-import { missedHosts } from "../state/missed-hosts";
+import { isUnreached, missedHosts } from "../state/missed-hosts";
 import type { SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { SafeText } from "../text/Code";
@@ -43,8 +45,8 @@ import { CommandText, type FindingGroup, groupedFindings, isWorse } from "./Comm
 import { EditField } from "./EditField";
 import { DiffRows, FileDiff } from "./FileDiff";
 import { isUnknown, previewLine } from "./preview-line";
-import { ReadToEnd, scrollByKey } from "./ReadToEnd";
-import { ENTER_AFTER_MS, useSettled } from "./settled";
+import { EndBelow, ReadToEnd, scrollByKey } from "./ReadToEnd";
+import { ENTER_AFTER_MS, isTap, TOUCH, useSecondTap, useSettled } from "./settled";
 import { useOverwrite } from "./use-overwrite";
 
 /** Pause in typing before an edited command is previewed. */
@@ -53,8 +55,6 @@ const PREVIEW_AFTER_MS = 500;
 const PREVIEW_AGAIN_MS = 12_000;
 /** Matches windows in which the widest answer scrolls with the card, so that the others leave room to the command. */
 const LOW = "(max-height: 700px)";
-/** Matches touch screens, on which a focus on the prompt would open the keyboard. */
-const TOUCH = "(pointer: coarse)";
 /** Maximum findings that the server lists; see `FINDINGS_MAX` in sysop-shell. */
 const FINDINGS_MAX = 64;
 /** Maximum parts that a group of findings names, and characters of each. */
@@ -111,6 +111,10 @@ export function ApprovalCard(props: Props) {
   /** True if an edit hides nothing of the proposal that has not been read. */
   const readWhole = readWith === previewed;
   const [pages, setPages] = useState(1);
+  const [reasonsBelow, setReasonsBelow] = useState(false);
+  const sendButton = useRef<HTMLButtonElement>(null);
+  /** Dangerous edit in which the user pressed Enter. */
+  const [refused, setRefused] = useState<string>();
 
   // Takes the focus unless the user is typing elsewhere.
   useEffect(() => {
@@ -166,7 +170,9 @@ export function ApprovalCard(props: Props) {
 
   const locked = disabled || !read;
   // A click that was meant for what was here before runs nothing: the page, or another answer in the same place.
-  const settled = useSettled(`${stage} ${locked} ${known}`);
+  const { waits: tapped, tap } = useSecondTap(`${stage} ${shown}`);
+  const settled = useSettled(`${stage} ${locked} ${known} ${tapped}`);
+  const press = (event: MouseEvent, act: () => void) => (severe && isTap(event) ? tap(act) : act());
   const covered = step.covers;
   const allow = (decision: "allow" | "allow_session" | "allow_always") => {
     if (locked) return;
@@ -256,7 +262,13 @@ export function ApprovalCard(props: Props) {
       if (stage === "reject") send();
       else if (event.repeat) return;
       else if (unread) readOn();
+      else if (severe) setRefused(text);
       else if (!careful) send();
+    } else if (event.key === "Tab" && !event.shiftKey && stage === "edit" && severe) {
+      // Whatever else the card shows, the key on the button leads to the button, and to no other while it settles.
+      if (!sendButton.current || disabled) return;
+      event.preventDefault();
+      if (!sendButton.current.disabled) sendButton.current.focus();
     }
   };
 
@@ -274,6 +286,9 @@ export function ApprovalCard(props: Props) {
       </small>
     </button>
   );
+  const enter = several ? "Ctrl+Enter" : "Enter";
+  const sendKey =
+    stage === "edit" && severe ? "Tab, Enter" : stage === "reject" || !careful ? enter : undefined;
   const doubtful = confusableCharacters(edited ? text : step.proposal);
   return (
     <section
@@ -309,7 +324,7 @@ export function ApprovalCard(props: Props) {
             </span>
           )}
         </header>
-        <MissedHosts store={store} step={step} host={host} />
+        <MissedHosts store={store} step={step} host={host} findings={(assessed ?? step).findings} />
         {step.askedBy !== undefined && <p className="meta">{originLabel(step, nameOf)}</p>}
         {step.reason && <p className="why">{neutralize(step.reason)}</p>}
         <ReadToEnd
@@ -344,6 +359,7 @@ export function ApprovalCard(props: Props) {
           groups={groups.filter((group) => !reasonsAgainst.includes(group))}
           count={findings.length}
           previewed={assessed !== undefined && isPreviewed(assessed.preview)}
+          tellBelow={setReasonsBelow}
         />
         {isUndo && (
           <details className="details">
@@ -387,6 +403,21 @@ export function ApprovalCard(props: Props) {
         )}
         {low && stage === "ask" && sessionAnswer}
       </div>
+      {!unread && reasonsBelow && (stage === "ask" || stage === "edit") && (
+        <div className="with-cue">
+          <button
+            type="button"
+            className="cue reasons"
+            tabIndex={-1}
+            onMouseDown={(event) => event.preventDefault()} // the focus stays in the field
+            onClick={() => scrollByKey(body.current, "PageDown")}
+          >
+            <span>
+              <Icon name="down" /> reasons below
+            </span>
+          </button>
+        </div>
+      )}
       <footer>
         {unread && (stage === "ask" || stage === "edit") && (
           <button
@@ -400,7 +431,7 @@ export function ApprovalCard(props: Props) {
               Keep reading ({pages}
               <span className="word"> {pages === 1 ? "page" : "pages"}</span>)
             </span>{" "}
-            <kbd>{several ? "Ctrl+Enter" : "Enter"}</kbd>
+            <kbd>{enter}</kbd>
           </button>
         )}
         {stage === "always" && (
@@ -421,9 +452,15 @@ export function ApprovalCard(props: Props) {
                 type="button"
                 className={careful ? "danger" : "primary"}
                 disabled={locked || !settled}
-                onClick={run}
+                onClick={(event) => press(event, run)}
               >
-                {yes} <kbd>{careful && letters.waiting === undefined ? "Y, Enter" : "Enter"}</kbd>
+                {tapped ? (
+                  `${yes}: tap again`
+                ) : (
+                  <>
+                    {yes} <kbd>{careful && letters.waiting === undefined ? "Y, Enter" : "Enter"}</kbd>
+                  </>
+                )}
               </button>
             )}
             {editable && (
@@ -451,13 +488,15 @@ export function ApprovalCard(props: Props) {
             {!(stage === "edit" && unread) && (
               <button
                 key="send"
+                ref={sendButton}
                 type="button"
                 className={careful ? "danger" : "primary"}
                 disabled={disabled || (stage === "edit" && !(read && known && settled))}
-                onClick={send}
+                onClick={(event) => (stage === "edit" ? press(event, send) : send())}
               >
-                {stage === "reject" ? "Reject" : edited ? "Run edited" : yes}{" "}
-                {(stage === "reject" || !careful) && <kbd>{several ? "Ctrl+Enter" : "Enter"}</kbd>}
+                {stage === "reject" ? "Reject" : edited ? "Run edited" : yes}
+                {tapped ? ": tap again" : " "}
+                {!tapped && sendKey && <kbd>{sendKey}</kbd>}
               </button>
             )}
             <button type="button" onClick={back}>
@@ -468,6 +507,11 @@ export function ApprovalCard(props: Props) {
         {letters.waiting !== undefined && !locked && (
           <span className="meta" role="status">
             Press Enter to run, Esc to cancel.
+          </span>
+        )}
+        {stage === "edit" && severe && refused === text && (
+          <span className="meta" role="status">
+            Press Tab, then Enter, to run a dangerous command.
           </span>
         )}
         {sent && <span className="meta">Answered. Waiting for the server…</span>}
@@ -513,12 +557,20 @@ function Terms({ step }: { step: Step }) {
   );
 }
 
-/** Hosts of the call that the last calls did not reach. */
-function MissedHosts({ store, step, host }: Pick<Props, "store" | "step" | "host">) {
+interface MissedHostsProps extends Pick<Props, "store" | "step" | "host"> {
+  /** Findings for the proposal, or for an edit that was assessed later. */
+  findings: readonly Finding[];
+}
+
+/** Hosts of the call that cannot be reached, or that the last calls did not reach. */
+function MissedHosts({ store, step, host, findings }: MissedHostsProps) {
   const { items, facts } = store.snapshot().transcript;
   const onClient = facts?.lent?.tools.some(({ name }) => name === step.tool);
   const machine = useMachine();
-  const reasons = onClient ? [] : missedHosts(items, undoneHosts(step.arguments, host).split(","), machine);
+  // What was found for the call is newer than the outcome of an earlier one.
+  const found = findings.filter(isUnreached).map(({ why }) => why);
+  const missed = () => missedHosts(items, undoneHosts(step.arguments, host).split(","), machine);
+  const reasons = onClient || found.length > 0 ? found : missed();
   return reasons.map((reason) => (
     <p key={reason} className="warning">
       <span aria-hidden="true">! </span>
@@ -563,8 +615,8 @@ function isPreviewed(lines: readonly string[]): boolean {
 }
 
 /** Returns true unless a finding only repeats the words for its class, as the badge of the card does. */
-function tellsMore({ why, class: risk }: Finding): boolean {
-  return why !== riskLabel(risk);
+function tellsMore(finding: Finding): boolean {
+  return finding.why !== riskLabel(finding.class) && !isUnreached(finding);
 }
 
 interface FindingsProps {
@@ -572,14 +624,21 @@ interface FindingsProps {
   /** Number of findings that the server listed. */
   count: number;
   previewed: boolean;
+  /** Called with true while the end of the findings that are listed is below the view. */
+  tellBelow(below: boolean): void;
 }
 
 /** Findings that need not be read. Those that only say that it makes changes are details if the preview names these. */
-function OtherFindings({ groups, count, previewed }: FindingsProps) {
+function OtherFindings({ groups, count, previewed, tellBelow }: FindingsProps) {
   const details = previewed ? groups.filter(({ class: risk }) => risk === "changes") : [];
+  const listed = groups.filter((group) => !details.includes(group));
   return (
     <>
-      <FindingList groups={groups.filter((group) => !details.includes(group))} />
+      {listed.length > 0 && (
+        <EndBelow tell={tellBelow}>
+          <FindingList groups={listed} />
+        </EndBelow>
+      )}
       {details.length > 0 && (
         <details className="details">
           <summary>{details.length === 1 ? "1 more detail" : `${details.length} more details`}</summary>

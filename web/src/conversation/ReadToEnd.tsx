@@ -13,6 +13,52 @@ interface Props {
   pagesLeft(pages: number): void;
 }
 
+/** Place of the end of a content; `passed` by a jump, `outside` if it is above the view or has no layout. */
+type EndPlace = "in_view" | "below" | "behind_dock" | "passed" | "outside";
+
+/**
+ * Tells the place of the end of a content, whose last element is `mark`, whenever it changes. A change of `of` is new
+ * content.
+ */
+function useEndPlace(
+  mark: { readonly current: HTMLElement | null },
+  of: string,
+  tell: (place: EndPlace, of: string) => void,
+): void {
+  const latest = useLatest(tell);
+  // Before the next frame, which shows the content: the earlier observer would take it for what was there before.
+  useLayoutEffect(() => {
+    const { current } = mark;
+    if (!current) return;
+    const scroller = scrollerOf(current);
+    if (typeof IntersectionObserver === "undefined") {
+      latest.current("in_view", of);
+      return;
+    }
+    const observer = new IntersectionObserver((entries) => {
+      const entry = entries.at(-1);
+      if (!entry) return;
+      const { isIntersecting, boundingClientRect: box } = entry;
+      const hidden = box.width > 0 && box.bottom > (scroller?.getBoundingClientRect().bottom ?? 0);
+      const covered = box.width > 0 && box.bottom > bottomOf(current.closest(".dock"));
+      const place = hidden ? "below" : covered ? "behind_dock" : "outside";
+      latest.current(isIntersecting ? "in_view" : place, of);
+    });
+    observer.observe(current);
+    // A jump may pass the end, of which the observer does not tell.
+    const scrolled = () => {
+      const { width, bottom } = current.getBoundingClientRect();
+      if (width > 0 && scroller && bottom < scroller.getBoundingClientRect().top)
+        latest.current("passed", of);
+    };
+    scroller?.addEventListener("scroll", scrolled);
+    return () => {
+      observer.disconnect();
+      scroller?.removeEventListener("scroll", scrolled);
+    };
+  }, [latest, mark, of]);
+}
+
 /**
  * Nothing inside may scroll by itself, so that the card has a single place where its end can be hidden. The observer
  * counts whatever clips the mark: the card, the dock, and the window.
@@ -22,40 +68,11 @@ export function ReadToEnd({ children, of, read, pagesLeft }: Props) {
   const [below, setBelow] = useState(false);
   /** True if the end is within the card, but the dock hides it. */
   const [beyond, setBeyond] = useState(false);
-  const latest = useLatest(read);
-  // Before the next frame, which shows the content: the earlier observer would take it for what was there before.
-  useLayoutEffect(() => {
-    const { current } = mark;
-    if (!current) return;
-    const scroller = scrollerOf(current);
-    if (typeof IntersectionObserver === "undefined") {
-      latest.current(of, true);
-      return;
-    }
-    const observer = new IntersectionObserver((entries) => {
-      const entry = entries.at(-1);
-      if (!entry) return;
-      const { isIntersecting, boundingClientRect: box } = entry;
-      const limit = scroller?.getBoundingClientRect().bottom ?? 0;
-      const hidden = !isIntersecting && box.width > 0;
-      setBelow(hidden && box.bottom > limit);
-      setBeyond(hidden && box.bottom <= limit && box.bottom > bottomOf(current.closest(".dock")));
-      latest.current(of, isIntersecting);
-    });
-    observer.observe(current);
-    // A jump may pass the end, of which the observer does not tell.
-    const passed = () => {
-      const { width, bottom } = current.getBoundingClientRect();
-      if (width === 0 || !scroller || bottom >= scroller.getBoundingClientRect().top) return;
-      setBelow(false);
-      latest.current(of, true);
-    };
-    scroller?.addEventListener("scroll", passed);
-    return () => {
-      observer.disconnect();
-      scroller?.removeEventListener("scroll", passed);
-    };
-  }, [latest, of]);
+  useEndPlace(mark, of, (place, seen) => {
+    setBelow(place === "below");
+    setBeyond(place === "behind_dock");
+    read(seen, place === "in_view" || place === "passed");
+  });
   const cue = useRef<HTMLButtonElement>(null);
   const { lines, pages } = useRestBelow(mark, cue, below);
   const tellPages = useLatest(pagesLeft);
@@ -77,6 +94,26 @@ export function ReadToEnd({ children, of, read, pagesLeft }: Props) {
           </span>
         </button>
       )}
+    </div>
+  );
+}
+
+interface EndBelowProps {
+  children: ReactNode;
+  /** Called with true while the end of the content is below the view of the card, and otherwise with false. */
+  tell(below: boolean): void;
+}
+
+/** A part of a card that need not be read before the card may run anything. */
+export function EndBelow({ children, tell }: EndBelowProps) {
+  const mark = useRef<HTMLSpanElement>(null);
+  const latest = useLatest(tell);
+  useEndPlace(mark, "", (place) => tell(place === "below"));
+  useLayoutEffect(() => () => latest.current(false), [latest]);
+  return (
+    <div className="with-end">
+      {children}
+      <span ref={mark} className="end-mark" aria-hidden="true" />
     </div>
   );
 }

@@ -27,7 +27,7 @@ const FITTING_CHARS_MAX = 240;
 /** Maximum distance from the end at which a box of output keeps following it, in pixels. */
 const NEAR_PX = 24;
 /** The page was not connected when the call began, so it does not know if the call has printed something before. */
-const MISSED_OUTPUT = "… output before this moment, if any, follows when the command ends";
+const MISSED_OUTPUT = "… Earlier output appears when the command ends.";
 /** Lines of a command that are shown at first. */
 const COMMAND_LINES = 10;
 /** Rows of a box of output; see `.output`. */

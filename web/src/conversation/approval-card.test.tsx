@@ -9,10 +9,13 @@ import { SessionStore } from "../state/session-store";
 import { emptyTranscript, fold, pendingApproval } from "../state/transcript";
 import type { ServerMessage } from "../wire";
 import { ApprovalCard } from "./ApprovalCard";
+import { useSecondTap } from "./settled";
 
 let root: Root;
 /** Tells the card that the end of its proposal is in view, or below. */
 let view: ((isIntersecting: boolean) => void) | undefined;
+/** The same for each part of the card with an end, in the order of the card. */
+let views: ((isIntersecting: boolean) => void)[] = [];
 let store: SessionStore;
 const leave = vi.fn();
 const done = vi.fn();
@@ -22,12 +25,14 @@ const insert = vi.fn();
 beforeEach(() => {
   sessionStorage.clear();
   view = undefined;
+  views = [];
   vi.stubGlobal(
     "IntersectionObserver",
     class {
       constructor(private readonly tell: (entries: object[]) => void) {
         view = (isIntersecting) =>
           this.tell([{ isIntersecting, boundingClientRect: { bottom: 900, width: 1 } }]);
+        views.push(view);
       }
       observe() {}
       disconnect() {}
@@ -262,6 +267,31 @@ test("the hosts that the last call did not reach are named", async () => {
   expect(card.querySelector(".warning")?.textContent).toBe("! web2: no route to host");
 });
 
+test("the hosts that cannot be reached are named once, and instead of those of earlier calls", async () => {
+  const why = "web2: connection refused; nothing will run there";
+  const findings = [{ start: 0, end: 0, class: "read_only", why }];
+  const hosts = [{ host: "web1", status: "failed", unreachable: "web1: no route to host" }];
+  const ended = { type: "tool.finished", sessionId: "s", seq: 1, toolCallId: "b", name: "bash", hosts };
+  const transcript = fold(emptyTranscript, [{ ...ended, status: "failed", output: "" } as never]);
+  vi.spyOn(store, "snapshot").mockReturnValue({ ...store.snapshot(), transcript });
+  root.render(cardOf(proposed("bash", { command: "ls" }, { command: "ls", findings }), "web1, web2"));
+  const card = await vi.waitUntil(() => document.querySelector(".review"));
+  expect([...card.querySelectorAll(".warning")].map(({ textContent }) => textContent)).toEqual([`! ${why}`]);
+  expect(card.querySelector(".findings")).toBeNull();
+});
+
+test("the hosts that cannot be reached since an edit are named", async () => {
+  const why = "web2: connection refused; nothing will run there";
+  const findings = [{ start: 0, end: 0, class: "read_only" as const, why }];
+  const edits = new Map([["b", { preview: [], risk: "changes" as const, findings }]]);
+  const card = await draw({ ...proposed("bash", { command: "a" }, { command: "a" }), edits });
+  expect(card.querySelector(".warning")).toBeNull();
+  button("Edit")?.click();
+  await fill("b");
+  const warning = await vi.waitUntil(() => card.querySelector(".warning"), { timeout: 10_000 });
+  expect(warning.textContent).toBe(`! ${why}`);
+});
+
 test("an edit is announced only once there is one", async () => {
   const card = await drawRead("changes");
   button("Edit")?.click();
@@ -428,6 +458,116 @@ test("the findings of a dangerous edit must be read", async () => {
   await vi.waitUntil(() => button("Run edited")?.disabled === false, { timeout: 10_000 });
   button("Run edited")?.click();
   expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow", { command: "rm y" });
+});
+
+test("in a dangerous edit, Enter names the keys that run it, and Tab leads to its button", async () => {
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  const step = proposed("bash", { command: "a" }, { command: "a" });
+  const edits = new Map([["rm y", { preview: [], risk: "dangerous" as const, findings: [] }]]);
+  await draw({ ...step, edits });
+  button("Edit")?.click();
+  const box = await fill("rm y");
+  await tellEnd(true);
+  await vi.waitUntil(() => button("Run edited")?.disabled === false, { timeout: 10_000 });
+  expect(button("Run edited")?.textContent).toBe("Run edited Tab, Enter");
+  expect(document.body.textContent).not.toContain("Press Tab");
+  press(box, "Enter");
+  await vi.waitUntil(() => document.body.textContent?.includes("Press Tab, then Enter, to run"));
+  expect(decide).not.toHaveBeenCalled();
+  expect(document.activeElement).toBe(box);
+  expect(press(box, "Tab", { shiftKey: true })).toBe(true);
+  // While the button settles, the key leads to no other one, such as the one that leaves the edit.
+  const run = button("Run edited") as HTMLButtonElement;
+  run.disabled = true;
+  expect(press(box, "Tab")).toBe(false);
+  expect(document.activeElement).toBe(box);
+  run.disabled = false;
+  expect(press(box, "Tab")).toBe(false);
+  expect(document.activeElement).toBe(button("Run edited"));
+});
+
+const click = (more: PointerEventInit) => new PointerEvent("click", { bubbles: true, detail: 1, ...more });
+const tap = () => click({ pointerType: "touch" });
+const clickOfMouse = () => click({ pointerType: "mouse" });
+const keyPress = () => click({ pointerType: "", detail: 0 });
+/** Events of a browser that does not tell a finger from a mouse. */
+const oldClick = () => new MouseEvent("click", { bubbles: true, detail: 1 });
+const oldKeyPress = () => new MouseEvent("click", { bubbles: true, detail: 0 });
+
+test.each([
+  ["a tap on a dangerous command asks for another one on a tablet", "dangerous", true, tap, 0],
+  ["a tap on a dangerous command asks for another one on a laptop", "dangerous", false, tap, 0],
+  ["a click of a mouse runs a dangerous command on a tablet", "dangerous", true, clickOfMouse, 1],
+  ["a key press runs a dangerous command on a tablet", "dangerous", true, keyPress, 1],
+  ["a click that may be a tap asks for another one on a tablet", "dangerous", true, oldClick, 0],
+  ["a click that is no tap runs a dangerous command on a laptop", "dangerous", false, oldClick, 1],
+  ["a key press runs a dangerous command in an old browser", "dangerous", true, oldKeyPress, 1],
+  ["a tap runs a command that is not dangerous", "changes", true, tap, 1],
+])("%s", async (_, risk, coarse, event, runs) => {
+  vi.stubGlobal("matchMedia", (query: string) => ({
+    matches: coarse && query.includes("coarse"),
+    addEventListener: () => undefined,
+    removeEventListener: () => undefined,
+  }));
+  const decide = vi.spyOn(store, "decide").mockImplementation(() => undefined);
+  await draw(proposed("bash", { command: "rm x" }, { command: "rm x", risk }));
+  await tellEnd(true);
+  const isReady = () => button("Run")?.disabled === false;
+  await vi.waitUntil(isReady, { timeout: 10_000 });
+  button("Run")?.dispatchEvent(event());
+  await new Promise((next) => setTimeout(next));
+  expect(decide).toHaveBeenCalledTimes(runs);
+  expect(button("Run")?.textContent === "Run: tap again").toBe(runs === 0);
+  if (runs > 0) return;
+  // A second tap in the same moment is part of the first one.
+  expect(isReady()).toBe(false);
+  await vi.waitUntil(isReady, { timeout: 10_000 });
+  button("Run")?.dispatchEvent(event());
+  expect(decide).toHaveBeenCalledExactlyOnceWith("c", "allow");
+});
+
+test("a tap on a dangerous answer is forgotten after a moment", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  let taps: ReturnType<typeof useSecondTap> | undefined;
+  const act = vi.fn();
+  function Taps() {
+    taps = useSecondTap("a command");
+    return null;
+  }
+  const drawn = () => vi.advanceTimersByTimeAsync(1);
+  root.render(<Taps />);
+  await drawn();
+  taps?.tap(act);
+  await drawn();
+  expect(taps?.waits).toBe(true);
+  await vi.advanceTimersByTimeAsync(4_000);
+  expect(taps?.waits).toBe(false);
+  taps?.tap(act);
+  expect(act).not.toHaveBeenCalled();
+  vi.useRealTimers();
+});
+
+test("reasons that need not be read are named while they are below", async () => {
+  const findings = [{ start: 0, end: 5, class: "changes" as const, why: "creates a file" }];
+  await draw(proposed("bash", { command: "touch x" }, { command: "touch x", findings }));
+  await new Promise((next) => setTimeout(next));
+  const [toRead, reasons] = views;
+  toRead?.(true);
+  reasons?.(false);
+  await vi.waitUntil(() => button("Run")?.disabled === false && document.querySelector(".reasons"), {
+    timeout: 10_000,
+  });
+  expect(document.querySelector(".reasons")?.textContent?.trim()).toBe("reasons below");
+  toRead?.(false); // what has been read stays read
+  reasons?.(true);
+  await vi.waitUntil(() => !document.querySelector(".reasons"));
+  reasons?.(false);
+  await vi.waitUntil(() => document.querySelector(".reasons"));
+  // A jump past them is no news to an observer: they are out of view before and after.
+  const mark = document.querySelector(".with-end > .end-mark") as HTMLElement;
+  vi.spyOn(mark, "getBoundingClientRect").mockReturnValue({ bottom: -1, width: 1 } as DOMRect);
+  document.querySelector(".card-body")?.dispatchEvent(new Event("scroll"));
+  await vi.waitUntil(() => !document.querySelector(".reasons"));
 });
 
 test("the answer for a long proposal tells the number of pages that are left", async () => {

@@ -66,9 +66,7 @@ test("a command that goes on in the background is running, not ok", () => {
 test("output that was printed before the page was opened is announced", () => {
   const hello = { type: "session.created", seq: undefined, lastSeq: 9, tools: [], model: "m", host: "web1" };
   const more = { type: "tool.output", seq: undefined, toolCallId: "c", content: "line 9\n" };
-  expect(shown([hello, runs, more])).toContain(
-    "… output before this moment, if any, follows when the command ends line 9",
-  );
+  expect(shown([hello, runs, more])).toContain("… Earlier output appears when the command ends. line 9");
 });
 
 test("long output is cut at a line, and the lines before it are counted", () => {

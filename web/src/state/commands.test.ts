@@ -67,7 +67,10 @@ test("the commands of the other front ends work on the page, or it says where th
   expect(parse("/jobs stop 2")).toMatchObject({ message: { type: "job.stop", jobId: 2 } });
   expect(told("/stop")).toBe("No turn is running.");
   expect(parse("/stop", { transcript: { ...idle, phase: "running" } })).toEqual({ kind: "act", act: "stop" });
-  expect(told("/undo")).toBe("Use the Undo button on the call's card.");
+  const undo = { type: "direct", tool: "undo", origin: "typed" };
+  expect(parse("/undo")).toMatchObject({ kind: "call", message: { ...undo, arguments: {} } });
+  expect(parse("/undo 3")).toMatchObject({ kind: "call", message: { ...undo, arguments: { step: 3 } } });
+  expect(told("/undo that")).toBe("Type /undo, or /undo and the number of a call.");
   for (const name of [
     "exit",
     "export",

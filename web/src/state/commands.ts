@@ -46,6 +46,7 @@ export const PAGE_COMMANDS: readonly CommandName[] = [
   { name: "/stop", arguments: "", description: "Stop the turn" },
   { name: "/theme", arguments: "", description: "Choose a theme in the settings" },
   { name: "/trust", arguments: "", description: "Show how to trust this workspace" },
+  { name: "/undo", arguments: "[CALL]", description: "Undo the last change, or a call by its number" },
 ];
 
 /** Maximum names offered at once. */
@@ -60,7 +61,6 @@ const TRUST =
  * that skill.
  */
 const ELSEWHERE: Record<string, string> = {
-  undo: "Use the Undo button on the call's card.",
   output: "Use the link “full output” on the call's card.",
   plan: "Use the buttons of the proposed steps above the message box.",
   export: "To write a session to a file, use `sysop sessions export` on the server's machine.",
@@ -172,6 +172,8 @@ function acting(name: string, rest: string, transcript: Transcript): PageCommand
         message: { type: "direct", command: rest, origin: "typed" },
         what: "Command not run",
       };
+    case "undo":
+      return undo(rest);
     case "jobs":
       return jobs(rest, transcript);
     case "find":
@@ -190,6 +192,20 @@ function acting(name: string, rest: string, transcript: Transcript): PageCommand
     default:
       return undefined;
   }
+}
+
+function undo(rest: string): PageCommand {
+  if (!/^([1-9]\d*)?$/.test(rest)) return tell("Type /undo, or /undo and the number of a call.");
+  return {
+    kind: "call",
+    message: {
+      type: "direct",
+      tool: "undo",
+      arguments: rest === "" ? {} : { step: Number(rest) },
+      origin: "typed",
+    },
+    what: "Call not undone",
+  };
 }
 
 function jobs(rest: string, { jobs: running }: Transcript): PageCommand {

@@ -15,8 +15,8 @@ import type {
   ToolEffect,
 } from "../wire";
 
-/** State of a model's text. */
-export type TextState = "streaming" | "whole" | "broken";
+/** State of a model's text. A text that broke off is "stopped" if the turn ended because a user stopped it. */
+export type TextState = "streaming" | "whole" | "broken" | "stopped";
 
 /** Kind of a card, which determines its appearance. */
 export type StepKind = "command" | "send_keys" | "tool";

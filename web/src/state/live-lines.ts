@@ -20,6 +20,17 @@ export function isRetrying(text: string): boolean {
 }
 
 /**
+ * Returns what remains of a notice that `isRetrying` at the end of its request. If a user stopped the request, its last
+ * attempt may not have been sent; all before it failed.
+ */
+export function retried(text: string, stopped: boolean): string {
+  const [, attempt, reason = ""] = /^retrying in .+?, attempt (\d+) of \d+: ([\s\S]*)$/.exec(text) ?? [];
+  const times = Number(attempt) - 1;
+  const often = times === 1 ? "once" : times === 2 ? "twice" : `${times} times`;
+  return `${stopped ? "the request failed" : "retried"} ${often} (${reason})`;
+}
+
+/**
  * Parses the progress lines of `sysop-host`: `[7/20 hosts] web1: ok, exit code 0, 8 ms`, or `…: not run`. Output of a
  * host is prefixed with its name, so it cannot look like one.
  */

@@ -1,6 +1,12 @@
 /** Hosts that the last calls on several hosts did not reach, with the reasons; see `missed_hosts.rs` in sysop-core. */
 import { foldNames, hostLabel } from "../text/labels";
+import { type Finding, NOT_REACHED } from "../wire";
 import type { Item } from "./item";
+
+/** Returns true for a finding about hosts on which a call will not run; see `Finding::is_unreached` in sysop-shell. */
+export function isUnreached({ end, why, class: risk }: Finding): boolean {
+  return risk === "read_only" && end === 0 && why.endsWith(NOT_REACHED);
+}
 
 /**
  * Returns a line for each of `hosts` that was missed, or for those with the same reason. `machine` is the name of the

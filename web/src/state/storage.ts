@@ -58,17 +58,14 @@ export function saveTerminalHidden(hidden: boolean): void {
   write(local, "sysop.terminal.hidden", hidden ? "yes" : "no");
 }
 
-/** Width of the terminal unless the user moves the divider, in percent. */
-export const SPLIT_DEFAULT = 40;
-
-/** Width of the terminal, in percent. */
-export function split(): number {
+/** Width of the terminal that the user has chosen, in percent. */
+export function split(): number | undefined {
   const kept = Number(read(local, "sysop.split"));
-  return kept >= 15 && kept <= 85 ? kept : SPLIT_DEFAULT;
+  return kept >= 15 && kept <= 85 ? kept : undefined;
 }
 
-export function saveSplit(hundredths: number): void {
-  write(local, "sysop.split", String(Math.round(hundredths)));
+export function saveSplit(hundredths: number | undefined): void {
+  write(local, "sysop.split", hundredths === undefined ? "" : String(Math.round(hundredths)));
 }
 
 export function draft(id: SessionId): string {

@@ -174,9 +174,33 @@ describe("a turn", () => {
       live("assistant.delta", { content: "whole" }),
     ]);
     expect(items.slice(1)).toMatchObject([
-      { kind: "notice", text: "retrying in 1 s, attempt 3 of 5: the connection broke" },
+      { kind: "notice", text: "retried twice (the connection broke)" },
       { kind: "answer", text: "whole" },
     ]);
+  });
+
+  test("says how often a request was tried again, after its answer or its failure", () => {
+    const begin = log(opening, prompt("x", 1), step(1, 1));
+    const retry = live("notice", { content: "retrying in 4 s, attempt 2 of 5: 429: slow, down" });
+    const shown = (messages: ServerMessage[]) =>
+      fold(emptyTranscript, messages).items.flatMap((item) => (item.kind === "notice" ? [item.text] : []));
+    expect(shown([...begin, retry])).toEqual(["retrying in 4 s, attempt 2 of 5: 429: slow, down"]);
+    const once = ["retried once (429: slow, down)"];
+    expect(shown([...begin, retry, live("assistant.reasoning", { content: "hm" })])).toEqual(once);
+    const failed = log(opening, prompt("x", 1), step(1, 1), { type: "step.failed", message: "429" });
+    expect(shown([...failed.slice(0, -1), retry, ...failed.slice(-1)])).toEqual(once);
+  });
+
+  test("does not say that a request was tried again if it was stopped, maybe before that", () => {
+    const retry = live("notice", { content: "retrying in 30 s, attempt 2 of 5: 429" });
+    const delta = live("assistant.delta", { content: "half" });
+    const stopped = log(opening, prompt("x", 1), step(1, 1), done(1, "cancelled"));
+    const shown = (...notices: ServerMessage[]) =>
+      fold(emptyTranscript, [...stopped.slice(0, -1), ...notices, ...stopped.slice(-1)]).items.flatMap(
+        (item) => (item.kind === "notice" ? [item.text] : []),
+      );
+    expect(shown(retry)).toEqual(["the request failed once (429)"]);
+    expect(shown(retry, delta)).toEqual(["retried once (429)"]);
   });
 
   test("shows no card for a task list, which is shown by itself", () => {
@@ -309,6 +333,35 @@ describe("a stream", () => {
       { type: "step.failed", sessionId, seq: 4, iteration: 1, kind: "unreachable", message: "gone" },
     ]);
     expect(transcript.items.at(-1)).toMatchObject({ text: "half", state: "broken" });
+  });
+
+  test("that a user stopped is not marked as broken, as the end of the turn says so", () => {
+    const half = [live("assistant.delta", { content: "half" })];
+    const broken = log(opening, prompt("x", 1), step(1, 1), {
+      type: "step.failed",
+      iteration: 1,
+      message: "",
+    });
+    const ends = (reason: string) =>
+      fold(emptyTranscript, [
+        ...broken.slice(0, -1),
+        ...half,
+        ...broken.slice(-1),
+        { ...done(1, reason), sessionId, seq: 9 } as unknown as ServerMessage,
+      ]).items.flatMap((item) => (item.kind === "answer" ? [item.state] : []));
+    expect([ends("cancelled"), ends("failed")]).toEqual([["stopped"], ["broken"]]);
+  });
+
+  test("that broke off before another one is not marked as stopped", () => {
+    const delta = live("assistant.delta", { content: "half" });
+    const failure = { type: "step.failed", iteration: 1, kind: "unreachable", message: "gone" };
+    const events = log(opening, prompt("x", 1), step(1, 1), failure, step(1, 2), done(1, "cancelled"));
+    const at = events.findIndex(({ type }) => type === "step.failed");
+    const messages = [...events.slice(0, at), delta, ...events.slice(at, -1), delta, ...events.slice(-1)];
+    const states = fold(emptyTranscript, messages).items.flatMap((item) =>
+      item.kind === "answer" ? [item.state] : [],
+    );
+    expect(states).toEqual(["broken", "stopped"]);
   });
 
   test("is bounded", () => {
@@ -577,6 +630,20 @@ describe("what waits", () => {
     expect(paused("asked").items).toHaveLength(1);
     expect(paused("loop").items.at(-1)).toMatchObject({ kind: "notice", weight: "warning" });
   });
+
+  test("an interruption says if a command was running", () => {
+    const stops = state("paused", 1, 1, { event: "paused", pauseReason: "interrupted" });
+    const started = [starts("c1", "run_command", { command: "make" })];
+    const ended = ends("c1", "run_command", "outcome unknown", "interrupted");
+    const said = (...events: (object | object[])[]) =>
+      fold(emptyTranscript, log(first, prompt("x", 1), ...events)).items.at(-1);
+    const idle = { text: expect.stringContaining("no command was running") };
+    const running = { text: expect.stringContaining("may not have finished") };
+    expect(said(stops)).toMatchObject(idle);
+    expect(said(started, ended, stops)).toMatchObject(running);
+    const resumed = state("thinking", 1, 1, { event: "resumed" });
+    expect(said(started, ended, stops, resumed, stops)).toMatchObject(idle);
+  });
 });
 
 describe("history", () => {
@@ -634,7 +701,7 @@ describe("an unknown message", () => {
     expect(changed.facts?.mode).toBe("agent");
     expect(changed.items.at(-1)).toMatchObject({
       kind: "notice",
-      text: "agent mode: tools from the next turn on",
+      text: "agent mode: the next turn has tools",
     });
   });
 
@@ -791,6 +858,42 @@ test("a call is undone by its event, also in a later turn, and redone by the und
   // What file tools changed is undone without an event.
   const files = [starts("d1", "undo", { step: 1, call: "c1", changes: [] }), ends("d1", "undo", "")];
   expect(undoneIn(...begun, ...files)[0]).toEqual(["c1", "exact"]);
+});
+
+test("an undo without a number marks the calls of file tools that it undid, and its undo redoes them", () => {
+  const change = (path: string, before: string, afterHash: string) => ({ path, before, afterHash });
+  const write = (id: string, ...changes: object[]) => [
+    starts(id, "write_file", { path: "a" }),
+    { ...ends(id, "write_file", ""), changes },
+  ];
+  const made = { path: "b", afterHash: "h4" };
+  const begun = [
+    first,
+    prompt("x", 1),
+    ...write("c1", change("a", "a0", "h1")),
+    done(1),
+    prompt("y", 2),
+    ...write("c2", change("a", "a1", "h2")),
+    ...write("c3", change("a", "a2", "h3"), made),
+    done(2),
+  ];
+  const sent = [
+    { path: "a", before: "a1", after_hash: "h2" },
+    { path: "a", before: "a2", after_hash: "h3" },
+    { path: "b", after_hash: "h4" },
+  ];
+  const undo = (id: string, args: object, ...changes: object[]) => [
+    starts(id, "undo", args),
+    { ...ends(id, "undo", ""), changes },
+  ];
+  const undoneIn = (...events: object[]) =>
+    fold(emptyTranscript, log(...begun, ...events)).items.flatMap((item) =>
+      item.kind === "step" && item.undone ? [item.call] : [],
+    );
+  const reverted = undo("d1", { changes: sent }, change("a", "a3", "h1"));
+  expect(undoneIn(...reverted)).toEqual(["c2", "c3"]);
+  expect(undoneIn(...reverted, ...undo("d2", { step: 4, call: "d1", changes: [] }))).toEqual(["d1"]);
+  expect(undoneIn(...undo("d1", { changes: sent.slice(0, 2) }))).toEqual(["c2"]);
 });
 
 test("a command in the background has the state of its job, also after its turn", () => {

@@ -28,10 +28,11 @@ import type {
   ToolEffect,
 } from "../wire";
 import type { Item, Step, TextState } from "./item";
-import { hostEnds, isProgress, isRetrying } from "./live-lines";
+import { hostEnds, isProgress, isRetrying, retried } from "./live-lines";
 import { missedInTurn } from "./missed-hosts";
 import { noReaders, type OutputReaders, readOutput } from "./output-readers";
 import { nobody, noteParticipant, type Participants } from "./participants";
+import { undoneCalls } from "./undone-calls";
 
 /** Maximum items to keep; the oldest are dropped first. */
 export const ITEMS_MAX = 20_000;
@@ -88,6 +89,8 @@ export interface Transcript {
   facts: SessionInfo | undefined;
   phase: SessionState;
   pauseReason: PauseReason | undefined;
+  /** True if the newest call ended because the server that ran it stopped. */
+  interruptsCall: boolean;
   turn: number;
   iteration: number;
   maxIterations: number;
@@ -125,6 +128,8 @@ export interface Transcript {
   liveNotices: number;
   /** Id of the notice of what is done before or after a command, while it is shown. */
   progressNotice: string | undefined;
+  /** Id of the notice that the open request was tried again. */
+  retryNotice: string | undefined;
   readers: OutputReaders;
   participants: Participants;
   /** Origin and sender of the call that the turn runs without a model; undefined for a turn with a prompt. */
@@ -138,6 +143,7 @@ export const emptyTranscript: Transcript = {
   facts: undefined,
   phase: "idle",
   pauseReason: undefined,
+  interruptsCall: false,
   turn: 0,
   iteration: 0,
   maxIterations: 0,
@@ -160,6 +166,7 @@ export const emptyTranscript: Transcript = {
   lastPrompt: undefined,
   liveNotices: 0,
   progressNotice: undefined,
+  retryNotice: undefined,
   readers: noReaders,
   participants: nobody,
   direct: undefined,
@@ -424,10 +431,13 @@ class TranscriptBuilder {
     next.direct = undefined;
     next.failure = undefined;
     next.error = undefined;
+    next.interruptsCall = false;
     this.closeStep();
   }
 
   private closeStep(): void {
+    this.endRetries();
+    this.next.retryNotice = undefined;
     this.next.stepOpen = false;
     this.next.progress = undefined;
   }
@@ -448,6 +458,7 @@ class TranscriptBuilder {
 
   private stream(kind: "answer" | "reasoning", piece: string): void {
     if (!this.next.stepOpen) return; // late: the log has or will have the whole
+    this.endRetries();
     const id = this.stepId(kind);
     const at = this.find(id);
     const item = this.items[at];
@@ -668,6 +679,8 @@ class TranscriptBuilder {
       const step = this.stepOf(call, name, wanted?.arguments);
       this.put({ ...step, outcome, decided: refused ?? step.decided });
     }
+    const step = this.items[this.find(`step-${call}`)];
+    this.next.interruptsCall = status === "interrupted" && step?.kind === "step" && step.started;
     if (status === "ok" && name === "undo") this.undoEnded(call);
     if (status === "ok" && name === "jobs") this.jobRead(call, message.output);
   }
@@ -700,15 +713,13 @@ class TranscriptBuilder {
     return this.items.findLastIndex((item) => item.kind === "step" && item.job?.jobId === jobId);
   }
 
-  /** An undo of what file tools changed has no event of its own. An undo of an undo redoes the first call. */
+  /** An undo of what file tools changed has no event of its own. An undo of an undo redoes the first calls. */
   private undoEnded(call: string): void {
-    const target = (step: Item | undefined) =>
-      step?.kind === "step" && step.tool === "undo" ? textArgument(step.arguments, "call") : undefined;
-    const undone = target(this.items[this.findCall(call)]);
-    if (undone === undefined) return;
-    this.undone(undone, "exact");
-    const redone = target(this.items[this.findCall(undone)]);
-    if (redone !== undefined) this.undone(redone, undefined);
+    const targets = (undo: string) => undoneCalls(this.items, this.items[this.findCall(undo)]);
+    for (const undone of targets(call)) {
+      this.undone(undone, "exact");
+      for (const redone of targets(undone)) this.undone(redone, undefined);
+    }
   }
 
   private undone(call: string, how: Step["undone"]): void {
@@ -771,8 +782,12 @@ class TranscriptBuilder {
       case "paused":
         if (message.pauseReason && message.pauseReason !== "asked") {
           const detail = message.pauseDetail ? `: ${message.pauseDetail}` : "";
-          this.notice(message.seq, { text: pauseLabel(message.pauseReason) + detail, weight: "warning" });
+          const text = pauseLabel(message.pauseReason, next.interruptsCall);
+          this.notice(message.seq, { text: text + detail, weight: "warning" });
         }
+        return;
+      case "resumed":
+        next.interruptsCall = false;
         return;
       case "compacted":
         if (message.keptMessages !== undefined) {
@@ -800,6 +815,7 @@ class TranscriptBuilder {
     const { next } = this;
     this.breakStream();
     this.endProgress();
+    if (metadata.stopReason === "cancelled") this.endRetries(true);
     const { stopReason: reason, usage, iterations, turn } = metadata;
     const error = next.error ?? (reason === "failed" ? next.failure : undefined);
     next.phase = "idle";
@@ -809,9 +825,17 @@ class TranscriptBuilder {
     next.wanted = [];
     next.failure = undefined;
     next.error = undefined;
+    if (reason === "cancelled") this.endBroken();
     const missed = missedInTurn(this.items.slice(next.turnStart), next.facts?.host ?? "");
     const told = missed === undefined ? {} : { missed };
     this.items.push({ kind: "end", id: `end-${turn}`, reason, error, usage, iterations, ...told });
+  }
+
+  /** The end of a turn that a user stopped says why the answer of its last step is incomplete. */
+  private endBroken(): void {
+    const at = this.find(this.stepId("answer"));
+    const item = this.items[at];
+    if (item?.kind === "answer" && item.state === "broken") this.items[at] = { ...item, state: "stopped" };
   }
 
   private liveNotice(text: string): void {
@@ -819,13 +843,14 @@ class TranscriptBuilder {
     // The text of a reply that broke off is removed after its notice.
     const at = this.items.findLastIndex((item) => !isStreaming(item));
     const last = this.items[at];
-    if (last?.kind === "notice" && last.id.startsWith("live-") && isRetrying(last.text) && isRetrying(text)) {
+    if (last?.kind === "notice" && last.id === this.next.retryNotice && isRetrying(text)) {
       this.items[at] = { ...last, text };
       return;
     }
     this.next.liveNotices += 1;
     const id = `live-${this.next.liveNotices}`;
     if (isProgress(text)) this.next.progressNotice = id;
+    if (isRetrying(text)) this.next.retryNotice = id;
     this.items.push({ kind: "notice", id, text, weight: "note" });
   }
 
@@ -836,6 +861,16 @@ class TranscriptBuilder {
     this.next.progressNotice = undefined;
     const at = this.items.findLastIndex((item) => item.id === id);
     if (at >= 0) this.items.splice(at, 1);
+  }
+
+  /** Says that the retries of the open request are over. */
+  private endRetries(stopped = false): void {
+    const id = this.next.retryNotice;
+    if (id === undefined) return;
+    const at = this.find(id);
+    const item = this.items[at];
+    if (item?.kind === "notice" && isRetrying(item.text))
+      this.items[at] = { ...item, text: retried(item.text, stopped) };
   }
 
   private notice(seq: number, line: NoticeLine): void {

@@ -13,7 +13,6 @@ import { TerminalSession, type TerminalStatus } from "./terminal-session";
 
 /** Matches devices without a full keyboard. */
 const TOUCH = "(pointer: coarse), (max-width: 760px)";
-const COARSE = "(pointer: coarse)";
 const DISCONNECTED: TerminalStatus = { connected: false };
 
 export function TerminalPane(props: TerminalPaneProps) {
@@ -29,7 +28,7 @@ export function TerminalPane(props: TerminalPaneProps) {
   const watching = me !== undefined && !me.operate;
   const first = useRef({ theme, watching });
   const latestLeave = useLatest(onLeave);
-  const question = useLatest(`Run this in the terminal on ${host}?`);
+  const question = useLatest(`Run this in the terminal on ${host}? sysop does not check it.`);
 
   useEffect(() => {
     if (!place.current) return;
@@ -66,9 +65,8 @@ export function TerminalPane(props: TerminalPaneProps) {
     () =>
       attached
         ? {
-            // A tap may be one on the button beside.
-            run: (command) =>
-              attached.run(command, matchMedia(COARSE).matches ? question.current : undefined),
+            // A model wrote the command, and no approval follows.
+            run: (command) => attached.run(command, question.current),
             insert: (command) => attached.insert(command),
             buffer: () => attached.text(),
             focus: () => attached.focus(),

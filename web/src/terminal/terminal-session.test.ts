@@ -247,7 +247,7 @@ test("a program that has the whole screen gets no command unasked, wherever its 
   expect(asking()?.why).toMatch(/it would get these keys/);
 });
 
-test("a question for a tap is asked of each command, with the focus on its safer answer", () => {
+test("a question is asked of each command, with the focus on its safer answer", () => {
   const { session, typed, opens, asking } = world();
   opens();
   session.run("rm -rf /tmp/x", "Run this in the terminal on lab?");

@@ -275,7 +275,7 @@ function Chip({ command }: { command: string }) {
   const hidden = stripInvisible(command) !== command;
   const title = hidden
     ? "Contains invisible characters. Copy and inspect it first."
-    : "Run in the live terminal";
+    : "Asks, then runs in the live terminal. sysop does not check it.";
   return (
     <span className="chip">
       <code>{neutralizeLine(command)}</code>

@@ -2,7 +2,7 @@
 import { createContext } from "react";
 
 export interface CommandActions {
-  /** Types the command and Enter in the live terminal. */
+  /** Asks, then types the command and Enter in the live terminal. */
   run(command: string): void;
   /** Types the command without Enter, in place of what the line holds. */
   insert(command: string): void;

@@ -17,7 +17,7 @@ test("grants are described in the words of the other front ends", () => {
     "exactly touch x, in the directory where it was allowed",
     "any simple git status …, run in this directory",
     "any simple ls … that stays below this directory",
-    "any write_file call here, except on protected files",
+    "all writes here, except to protected files",
     "all edits here, except to protected files",
   ]);
 });

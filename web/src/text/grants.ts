@@ -20,6 +20,9 @@ export function grantPhrase(grant: Grant): CodePhrase {
   if (grant.tool.name === "edit_file") {
     return { before: "all edits here, except to protected files", code: "", after: "" };
   }
+  if (grant.tool.name === "write_file") {
+    return { before: "all writes here, except to protected files", code: "", after: "" };
+  }
   return { before: "any ", code: grant.tool.name, after: " call here, except on protected files" };
 }
 

@@ -150,12 +150,15 @@ export function statusSign(status: Status): string {
   return status === "failed" || status === "timeout" ? "✗" : "■";
 }
 
-export function pauseLabel(reason: PauseReason): string {
+/** Describes a pause. `interruptsCall` is true if a command was running when the server stopped. */
+export function pauseLabel(reason: PauseReason, interruptsCall: boolean): string {
   switch (reason) {
     case "loop":
       return "paused: the model repeated the same call 3 times";
     case "interrupted":
-      return "paused: the server stopped during this turn; the running command may not have finished";
+      return interruptsCall
+        ? "paused: the server stopped during this turn; the running command may not have finished"
+        : "paused: the server stopped during this turn; no command was running";
     case "budget":
       return "paused: the budget is spent; resume to grant it once more";
     default:
@@ -165,9 +168,7 @@ export function pauseLabel(reason: PauseReason): string {
 
 /** Describes a mode change. */
 export function modeLabel(mode: Mode): string {
-  return mode === "chat"
-    ? "chat mode: no tools from the next turn on"
-    : "agent mode: tools from the next turn on";
+  return mode === "chat" ? "chat mode: the next turn has no tools" : "agent mode: the next turn has tools";
 }
 
 /** Describes a user's input into the terminal, as a phrase that follows the user's name. */

@@ -70,8 +70,8 @@ fn build() -> Result<PathBuf> {
     Ok(folder.join("release/sysop"))
 }
 
-/// Runs a question with `exec`, a task with calls, and the TUI, each under Valgrind. Returns the patterns of the functions
-/// that each run called.
+/// Runs a question with `exec`, a task with calls, and the TUI, each under Valgrind. Returns the patterns of the
+/// functions that each run called.
 fn record(sysop: &Path, folder: &Path) -> Result<[BTreeSet<String>; 3]> {
     let recorder = folder.join("sysop");
     let records = folder.join("records");

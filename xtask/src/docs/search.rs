@@ -1,4 +1,7 @@
 //! The search index of the guide: one entry per section, as JSON. Its text is that of the page, without Markdown.
+//!
+//! On pages that are looked up by a message or a question, each row of a table and each question is an entry of its
+//! own.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,8 +10,17 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Maximum number of characters of a section's text in the index. Longer sections are reference tables.
-const TEXT_CHARS_MAX: usize = 2_000;
+/// Maximum number of bytes of a section's text in the index, on a reference page.
+const REFERENCE_BYTES_MAX: usize = 2_000;
+/// Maximum number of bytes of a section's text in the index, on any other page. The longest sections have 6,000.
+const SECTION_BYTES_MAX: usize = 20_000;
+/// Pages that list all of something. They have most words, and seldom the answer, so the search ranks them lower. Most
+/// of their text is in long tables.
+const REFERENCE_PAGES: [&str; 3] = ["cli.md", "programs.md", "protocol.md"];
+/// Pages whose rows and questions are entries.
+const LOOKUP_PAGES: [&str; 2] = ["faq.md", "troubleshooting.md"];
+/// Minimum number of characters of a text that a link can find on its page.
+const FRAGMENT_CHARS_MIN: usize = 4;
 
 pub(super) fn index(pages: &Path) -> Result<String> {
     let mut sections = Vec::new();
@@ -28,9 +40,15 @@ struct Section {
     text: String,
     /// Lines that are not yet part of the text.
     prose: String,
+    is_reference: bool,
 }
 
 impl Section {
+    fn new(page: &str, title: String, link: String) -> Self {
+        let is_reference = REFERENCE_PAGES.contains(&page);
+        Self { title, link, text: String::new(), prose: String::new(), is_reference }
+    }
+
     fn push_prose(&mut self, line: &str) {
         let line = without_block_marks(line);
         if !line.is_empty() && !self.is_full() {
@@ -52,55 +70,108 @@ impl Section {
     }
 
     fn is_full(&self) -> bool {
-        self.text.len() + self.prose.len() >= TEXT_CHARS_MAX
+        let bytes_max = if self.is_reference { REFERENCE_BYTES_MAX } else { SECTION_BYTES_MAX };
+        self.text.len() + self.prose.len() >= bytes_max
     }
 }
 
-/// Returns the sections of a page: title, link and text.
+/// Returns the entries of a page: title, link, text, and a mark on those of reference pages.
 fn of_page(name: &str, text: &str) -> Vec<Value> {
     let page = format!("{}.html", name.trim_end_matches(".md"));
     let mut sections: Vec<Section> = Vec::new();
     let mut used: HashMap<String, usize> = HashMap::new();
+    let mut heading_link = String::new();
     let mut is_code = false;
-    for line in text.lines() {
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
         if line.trim_start().starts_with("```") {
             is_code = !is_code;
             continue;
         }
+        let outer = || sections.first().map(|page| format!("{}: ", page.title)).unwrap_or_default();
         let heading =
             line.trim_start_matches('#').strip_prefix(' ').filter(|_| !is_code && line.starts_with('#'));
-        match (heading, sections.last_mut()) {
-            (Some(heading), _) => {
-                let heading = heading.replace('`', "");
-                let id = unique(anchor(&heading), &mut used);
-                let outer = sections.first().map(|page| format!("{}: ", page.title)).unwrap_or_default();
-                sections.push(Section {
-                    title: format!("{outer}{heading}"),
-                    link: format!("{page}#{id}"),
-                    text: String::new(),
-                    prose: String::new(),
-                });
-            }
-            (None, Some(section)) if is_code => section.push_code(line),
-            (None, Some(section)) => section.push_prose(line),
-            (None, None) => {}
+        if let Some(heading) = heading {
+            let heading = heading.replace('`', "");
+            heading_link = format!("{page}#{}", unique(anchor(&heading), &mut used));
+            let title = format!("{}{heading}", outer());
+            sections.push(Section::new(name, title, heading_link.clone()));
+            continue;
+        }
+        let is_lookup =
+            LOOKUP_PAGES.contains(&name) && !is_code && !lines.peek().is_some_and(|next| is_rule(next));
+        if let Some(label) = lookup_label(line).filter(|_| is_lookup) {
+            let (title, link) =
+                (format!("{}{label}", outer()), format!("{heading_link}{}", text_fragment(&label)));
+            sections.push(Section::new(name, title, link));
+        }
+        match sections.last_mut() {
+            Some(section) if is_code => section.push_code(line),
+            Some(section) => section.push_prose(line),
+            None => {}
         }
     }
     let entry = |mut section: Section| {
         section.end_prose();
-        json!({ "title": section.title, "link": section.link, "text": section.text })
+        let mut entry = json!({ "title": section.title, "link": section.link, "text": section.text });
+        if section.is_reference {
+            entry["reference"] = Value::Bool(true);
+        }
+        entry
     };
     sections.into_iter().map(entry).collect()
 }
 
-/// Returns a line without the marks of lists, quotes and tables. Rules are empty.
-fn without_block_marks(line: &str) -> String {
-    let line = line.trim();
-    if line.contains("---") && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ')) {
+/// Returns the text by which a line is looked up: the first cell of a row, or the question at the beginning of a
+/// paragraph.
+fn lookup_label(line: &str) -> Option<String> {
+    let label = match line.strip_prefix("**").and_then(|bold| bold.split_once("?**")) {
+        Some((question, _)) => format!("{question}?"),
+        None => (*cells(line)?.first()?).to_owned(),
+    };
+    (!is_rule(line)).then(|| without_inline_marks(&label))
+}
+
+/// Returns the end of a link at which browsers scroll to a text; without it, the link leads to the section. The text
+/// ends before marks that mdBook replaces on the page, and with a whole word: browsers find no others.
+fn text_fragment(label: &str) -> String {
+    let marks = ["\"", "'", "--", "..."].into_iter();
+    let first = marks.filter_map(|mark| label.split_once(mark)).min_by_key(|(before, _)| before.len());
+    let text = first.map_or(label, |(before, after)| whole_words(before, after)).trim();
+    if text.chars().count() < FRAGMENT_CHARS_MIN {
         return String::new();
     }
+    let escape = |byte: u8| match byte {
+        b if b.is_ascii_alphanumeric() => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    format!(":~:text={}", text.bytes().map(escape).collect::<String>())
+}
+
+/// Returns `before` without its last word if that word goes on in `after`.
+fn whole_words<'a>(before: &'a str, after: &str) -> &'a str {
+    let is_inside = before.ends_with(char::is_alphanumeric) && after.starts_with(char::is_alphanumeric);
+    if is_inside { before.rsplit_once(char::is_whitespace).map_or("", |(words, _)| words) } else { before }
+}
+
+/// Returns true for the line between the head and the body of a table, and for a ruled line.
+fn is_rule(line: &str) -> bool {
+    line.contains("---") && line.trim().chars().all(|c| matches!(c, '|' | '-' | ':' | ' '))
+}
+
+/// Returns a line without the marks of lists, quotes and tables. Rules are empty.
+fn without_block_marks(line: &str) -> String {
+    if is_rule(line) {
+        return String::new();
+    }
+    let line = line.trim();
     let line = ["> ", "- "].iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line);
-    let Some(row) = line.strip_prefix('|') else { return line.to_owned() };
+    cells(line).map_or_else(|| line.to_owned(), |cells| cells.join(" · "))
+}
+
+/// Returns the cells of a row that are not empty, or `None` for a line that is no row of a table.
+fn cells(line: &str) -> Option<Vec<&str>> {
+    let row = line.trim().strip_prefix('|')?;
     let (mut cells, mut start) = (Vec::new(), 0);
     for (at, _) in row.match_indices('|').filter(|(at, _)| !row[..*at].ends_with('\\')) {
         cells.push(row[start..at].trim());
@@ -108,7 +179,7 @@ fn without_block_marks(line: &str) -> String {
     }
     cells.push(row[start..].trim());
     cells.retain(|cell| !cell.is_empty());
-    cells.join(" · ")
+    Some(cells)
 }
 
 /// Returns text without the marks of code and emphasis, and without the targets of links.
@@ -185,7 +256,7 @@ fn unique(id: String, used: &mut HashMap<String, usize>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{anchor, of_page, without_block_marks, without_inline_marks};
+    use super::{anchor, of_page, text_fragment, without_block_marks, without_inline_marks};
 
     #[test]
     fn each_section_has_an_entry_with_its_link() {
@@ -197,6 +268,44 @@ mod tests {
         assert_eq!(sections[1]["text"], "A grant. # no ");
         assert_eq!(anchor("OpenAI and compatible servers?"), "openai-and-compatible-servers");
     }
+
+    #[test]
+    fn the_text_of_reference_pages_is_cut_first_and_marked() {
+        let page = |lines| format!("# Page\n{}", "a word more\n".repeat(lines));
+        let bytes = |name: &str, lines| of_page(name, &page(lines))[0]["text"].as_str().unwrap().len();
+        assert_eq!((bytes("policy.md", 500), bytes("programs.md", 500)), (6_000, 2_004));
+        assert_eq!(bytes("policy.md", 2_000), 20_004);
+        assert_eq!(of_page("programs.md", &page(1))[0]["reference"], true);
+        assert!(of_page("policy.md", &page(1))[0].get("reference").is_none());
+    }
+
+    #[test]
+    fn a_link_to_a_text_ends_with_a_whole_word() {
+        assert_eq!(text_fragment("What does the model's key do?"), ":~:text=What%20does%20the");
+        assert_eq!(text_fragment("shows 'x'"), ":~:text=shows");
+        assert_eq!(text_fragment("waiting..."), ":~:text=waiting");
+        assert_eq!(text_fragment("model's key"), "");
+    }
+
+    #[test]
+    fn each_message_and_each_question_is_an_entry_that_leads_to_its_text() {
+        let page = "# Trouble\nBegin.\n| message | remedy |\n| --- | --- |\n| `401`, `a-b` | wait |\n\
+                    | shows \"x\" | go |\n";
+        let entries = of_page("troubleshooting.md", page);
+        let field = |at: usize, name: &str| entries[at][name].as_str().unwrap();
+        assert_eq!((entries.len(), field(0, "text")), (3, "Begin. message · remedy "));
+        assert_eq!((field(1, "title"), field(1, "text")), ("Trouble: 401, a-b", "401, a-b · wait "));
+        assert_eq!(field(1, "link"), "troubleshooting.html#trouble:~:text=401%2C%20a%2Db");
+        assert_eq!(field(2, "link"), "troubleshooting.html#trouble:~:text=shows");
+        let page = "# Questions\n**Does it run?** Yes,\nit does.\n\n**Why not?** `a`\n```sh\n**no?**\n```\n";
+        let entries = of_page("faq.md", page);
+        assert_eq!(entries.len(), 3);
+        assert_eq!(entries[1]["title"], "Questions: Does it run?");
+        assert_eq!(entries[1]["text"], "Does it run? Yes, it does. ");
+        assert_eq!(entries[2]["text"], "Why not? a **no?** ");
+        assert_eq!(of_page("policy.md", page).len(), 1);
+    }
+
     #[test]
     fn the_text_of_a_section_has_no_markdown() {
         let page = "# Keys\n> Press [`?` or\nF1](keys.md#all), **never** `a \\| b`.\n\n| key | effect |\n| --- | :-: |\n\

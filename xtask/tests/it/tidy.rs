@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const FILE_LINES_MAX: usize = 800;
+const COMMENT_COLUMNS_MAX: usize = 120;
 const ARCHITECTURE_LINES_MAX: usize = 220;
 /// Minimum rows of "to change X, start at Y".
 const CODEMAP_ROWS_MIN: usize = 30;
@@ -49,6 +50,26 @@ fn long_files_have_a_reason() {
             "{} has {lines} lines; split it, or say in its header what it is `long because` of",
             path.display()
         );
+    }
+}
+
+#[test]
+fn comments_are_not_wider_than_a_line() {
+    for (path, text) in sources() {
+        // A row of a table has no place for a break.
+        let comments = text.lines().enumerate().filter(|(_, line)| {
+            let line = line.trim_start();
+            line.starts_with("//") && !line.trim_start_matches(['/', '!']).starts_with(" |")
+        });
+        for (number, line) in comments {
+            let columns = line.chars().count();
+            assert!(
+                columns <= COMMENT_COLUMNS_MAX,
+                "{}:{} is a comment of {columns} columns; wrap it at {COMMENT_COLUMNS_MAX}",
+                path.display(),
+                number + 1
+            );
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, Update};
 use sysop_core::id::{CallId, Seq, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, Reply, ToolCall};
-use sysop_core::outcome::Outcome;
+use sysop_core::outcome::{Outcome, Status};
 
 use super::UpdateEncoder;
 
@@ -155,4 +155,24 @@ fn a_pause_says_how_to_go_on() {
     let mut rig = Rig::thinking();
     let sent = rig.event(Event::Paused { reason: PauseReason::Loop, detail: None, active_ms: 0 });
     assert!(texts(&sent, "agent_message_chunk").contains("Send /continue"), "{sent:?}");
+}
+
+#[test]
+fn an_interruption_says_if_a_command_was_running() {
+    let paused = || Event::Paused { reason: PauseReason::Interrupted, detail: None, active_ms: 0 };
+    let mut thinking = Rig::thinking();
+    let sent = thinking.event(paused());
+    let text = texts(&sent, "agent_message_chunk");
+    assert!(text.contains("sysop exited during this turn; no command was running. Send"), "{text}");
+    let mut running = Rig::thinking();
+    let call = bash("make");
+    running.reply("", vec![call.clone()]);
+    running.event(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+    running.event(Event::ToolFinished {
+        call: call.id,
+        outcome: Outcome::new(Status::Interrupted, "outcome unknown"),
+    });
+    let sent = running.event(paused());
+    let text = texts(&sent, "agent_message_chunk");
+    assert!(text.contains("the running command may not have finished. Send"), "{text}");
 }

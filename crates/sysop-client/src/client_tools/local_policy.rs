@@ -104,8 +104,8 @@ impl LocalPolicy {
         self.typed.clear();
     }
 
-    /// Revokes the permission of an input that did not reach the server. A proposal can be decided again. Of two modes,
-    /// the stricter remains.
+    /// Revokes the permission of an input that did not reach the server. A proposal can be decided again. A
+    /// stricter mode remains, except that `never` makes way for `each`.
     pub(crate) fn revoke(&mut self, permission: LocalPermission) {
         match permission {
             LocalPermission::Decision { proposed, grant } => {

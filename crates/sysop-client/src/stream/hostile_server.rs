@@ -80,6 +80,10 @@ struct Faults {
     break_at: Mutex<Option<&'static str>>,
     /// Type of the message that is refused after its confirmation, and the error code.
     refuse: Mutex<Option<(&'static str, &'static str)>>,
+    /// Messages that are added to the log when the connection breaks.
+    log_at_break: Mutex<Vec<Value>>,
+    /// True if the log that is repeated after a `hello` lacks its last event, which the test sends later.
+    delays_log: Mutex<bool>,
 }
 
 /// Accepts one connection after the other.
@@ -128,6 +132,8 @@ async fn serve_connection(
                     let lacks = |message: &&Value| message["seq"].as_u64().is_some_and(|seq| seq > known);
                     let mut answer = log[0].clone();
                     answer.as_object_mut().unwrap().remove("seq");
+                    let delayed = u64::from(std::mem::take(&mut *faults.delays_log.lock()));
+                    answer["lastSeq"] = (log.last().unwrap()["seq"].as_u64().unwrap() + delayed).into();
                     for message in std::iter::once(&answer).chain(log.iter().filter(lacks)) {
                         socket.send(Message::text(message.to_string())).await.unwrap();
                     }
@@ -137,6 +143,7 @@ async fn serve_connection(
                 let breaks = faults.break_at.lock().take_if(|kind| message["type"] == **kind).is_some();
                 let _ = heard.send(message);
                 if breaks {
+                    log.append(&mut faults.log_at_break.lock());
                     return;
                 }
             }
@@ -308,6 +315,19 @@ impl Rig {
             }
         };
         tokio::time::timeout(DEADLINE, hearing).await.unwrap_or_else(|_| panic!("no {kind} came"))
+    }
+
+    /// Returns true if a message of the type `kind` comes before the next one of the type `end`.
+    async fn hears_before(&mut self, kind: &str, end: &str) -> bool {
+        let hearing = async {
+            loop {
+                let message = self.heard.recv().await.expect("the client is there");
+                if message["type"] == kind || message["type"] == end {
+                    return message["type"] == kind;
+                }
+            }
+        };
+        tokio::time::timeout(DEADLINE, hearing).await.unwrap_or_else(|_| panic!("no {end} came"))
     }
 
     async fn update<T>(&mut self, wanted: impl Fn(&Update) -> Option<T>) -> T {
@@ -616,6 +636,7 @@ async fn the_first_mode_is_sent_to_the_next_process_before_the_prompts() {
     // Without an identity, the server counts as another process.
     let again = rig.hears("configure").await;
     assert_eq!((&again["approve"], &again["messageId"]), (&json!("never"), &first["messageId"]));
+    rig.log(Event::configured(ConfigChange::Approve(ApprovalMode::Never)));
     assert_eq!(rig.hears("user.message").await["content"], "fix it");
 }
 
@@ -637,9 +658,67 @@ async fn prompts_wait_and_are_shown_if_the_first_mode_is_refused() {
     let connection = rig.session.connection();
     assert_eq!((connection.is_lost, connection.undelivered), (false, vec!["fix it".to_owned()]));
     let mode = ConfigChange::Approve(ApprovalMode::Never);
-    rig.session.send(Input::Configure { change: mode }).unwrap();
+    rig.session.send(Input::Configure { change: mode.clone() }).unwrap();
+    rig.log(Event::configured(mode));
     assert_eq!(rig.hears("user.message").await["content"], "fix it");
     assert!(rig.session.connection().undelivered.is_empty());
+}
+
+#[tokio::test]
+async fn a_prompt_that_waits_for_the_next_connection_does_not_end_a_turn_that_was_paused_meanwhile() {
+    for unknown_at in [None, Some(0), Some(1)] {
+        let mut rig = Rig::new(PolicyOptions::default()).await;
+        let (turn, prompt, origin) = (sysop_core::id::TurnId(1), "go".to_owned(), Origin::Model);
+        rig.log(Event::TurnStarted { turn, prompt, origin, images: Vec::new(), by: None });
+        rig.logged(|event| matches!(event, Event::TurnStarted { .. })).await;
+        *rig.faults.refuse.lock() = Some(("user.message", "draining"));
+        rig.session.send(Input::prompt("later".to_owned())).unwrap();
+        assert_eq!(rig.notice().await, PROMPT_WAITS);
+        rig.hears("user.message").await;
+        let reason = sysop_core::event::PauseReason::Interrupted;
+        let mut paused = rig.messages(Event::Paused { reason, detail: None, active_ms: 0 });
+        if let Some(at) = unknown_at {
+            // A later version describes the event with another message.
+            paused.insert(at, json!({ "type": "from.the.future", "sessionId": "s", "seq": rig.seq }));
+            paused[0]["more"] = json!(true);
+        }
+        *rig.faults.log_at_break.lock() = paused;
+        *rig.faults.break_at.lock() = Some("compact");
+        rig.session.send(Input::Compact { focus: None }).unwrap();
+        assert!(rig.notice().await.ends_with("; reconnecting…"));
+        assert_eq!(rig.notice().await, "reconnected to the server");
+        assert_eq!(rig.notice().await, WAITS_FOR_PAUSE, "{unknown_at:?}");
+        assert_eq!(rig.session.connection().undelivered, ["later"]);
+        rig.session.send(Input::Resume).unwrap();
+        assert!(!rig.hears_before("user.message", "resume").await);
+        rig.log(Event::Resumed);
+        assert_eq!(rig.hears("user.message").await["content"], "later");
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_from_before_the_end_of_the_log_is_sent_at_the_end_unless_the_turn_is_paused() {
+    for is_paused in [false, true] {
+        let mut rig = Rig::new(PolicyOptions::default()).await;
+        *rig.faults.delays_log.lock() = true;
+        *rig.faults.break_at.lock() = Some("compact");
+        rig.session.send(Input::Compact { focus: None }).unwrap();
+        rig.hears("compact").await;
+        rig.hears("hello").await;
+        rig.session.send(Input::prompt("one".to_owned())).unwrap();
+        let reason = sysop_core::event::PauseReason::Interrupted;
+        let delayed = rig.messages(match is_paused {
+            true => Event::Paused { reason, detail: None, active_ms: 0 },
+            false => Event::configured(ConfigChange::Approve(ApprovalMode::Ask)),
+        });
+        let Rig { session, tasks, unsent, say, heard: _heard, .. } = rig;
+        drop(session);
+        delayed.into_iter().for_each(|message| say.send(message).unwrap());
+        tasks.close();
+        tokio::time::timeout(DEADLINE, tasks.wait()).await.unwrap();
+        let prompt = UndeliveredPrompt { text: "one".to_owned(), may_have_arrived: false };
+        assert_eq!(*unsent.lock(), if is_paused { vec![prompt] } else { Vec::new() });
+    }
 }
 
 /// Returns the server's refusal of a message.

@@ -77,8 +77,8 @@ impl Rule {
             .is_none_or(|pattern| hosts(context).chain(list).any(|host| glob_matches(pattern, host)))
     }
 
-    /// Returns true if the rule is for all of the hosts, as a permission must be: for each by its pattern, or for exactly
-    /// this list.
+    /// Returns true if the rule is for all of the hosts, as a permission must be: for each by its pattern, or for
+    /// exactly this list.
     fn covers_hosts(&self, context: &CommandContext) -> bool {
         let is_list =
             |pattern: &str| context.host.as_deref().is_some_and(|list| pattern == literal_glob(list));

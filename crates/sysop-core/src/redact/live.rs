@@ -1,12 +1,13 @@
 //! Redaction of secrets of known forms in live output, for people and files that must not see more than the log has.
 //!
-//! A form may extend over chunks. A line is therefore kept back until it is complete, and the lines of a private key or of
-//! a value in quotes are dropped one by one. Nothing else is kept, so a long output needs no more memory than a short one.
+//! A form may extend over chunks. A line is therefore kept back until it is complete, and the lines of a private key or
+//! of a value in quotes are dropped one by one. Nothing else is kept, so a long output needs no more memory than a
+//! short one.
 //!
 //! In the output of several hosts, each line begins with the name of its host, and each host has a state of its own. A
-//! line without a name shows that the output is of one host; then ` | ` is text like any other. Output may be missing, and
-//! with it the beginning or the end of a secret. Without the whole first line of a value in quotes, nothing tells that the
-//! later lines are secret, and they are shown.
+//! line without a name shows that the output is of one host; then ` | ` is text like any other. Output may be missing,
+//! and with it the beginning or the end of a secret. Without the whole first line of a value in quotes, nothing tells
+//! that the later lines are secret, and they are shown.
 
 mod state;
 

@@ -116,6 +116,7 @@ static VARIABLES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let is_value: Condition = |_, value| is_secret_value(value);
     let variable = variable();
     let assigned = format!("{}=", assigned_variable());
+    let environment = format!(r"(?:(?:\bENV|\s-e|\s--env)[ \t=]*{assigned}|\s-e{PASSWORD_WORD}=)");
     let in_quotes: Condition = |_, value| is_secret_value(value) && !is_template(value);
     let is_word: Condition = |_, value| is_secret_value(value) && !value.starts_with("[redacted");
     let shape = |expression: String, is_secret| Shape::new("secret", &expression, is_secret);
@@ -127,13 +128,10 @@ static VARIABLES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape(format!(r#""{assigned}(?<s>(?:[^"\\\r\n]|\\.)+)"#), in_quotes),
         shape(format!(r"'{assigned}(?<s>[^'\r\n]+)"), in_quotes),
         shape(format!(r#"[\s=]{assigned}(?<s>[^\s"']+)"#), is_word).within(r"(?m)\bEnvironment=[^\r\n]*"),
-        shape(
-            format!(r#"(?:\bENV|\s-e|\s--env)[ \t=]*{assigned}(?<s>"[^"\r\n]+"|'[^'\r\n]+'|[^\s"']+)"#),
-            is_word,
-        ),
+        shape(format!(r#"{environment}(?<s>"[^"\r\n]+"|'[^'\r\n]+'|[^\s"']+)"#), is_word),
         // NAME: value in YAML, and in JSON with one pair in a line
         shape(
-            format!(r#"(?m)^{PLACE}[ \t]*["']?{variable}["']?:[ \t]+{SETTING_VALUE}{SETTING_END}"#),
+            format!(r#"(?m)^{PLACE}["']?{variable}["']?:[ \t]+{SETTING_VALUE}{SETTING_END}"#),
             |_, value| {
                 let (is_quoted, plain) = unquoted(value);
                 plain.len() >= SETTING_BYTES_MIN
@@ -172,14 +170,15 @@ const SETTING_KEY: &str = "(?i:[a-z0-9_.-]*?(?:password|passwd|passphrase|secret
 /// Returns an expression for the beginning of a line that shows a setting named like a secret, up to its value. Tokens
 /// that name a page of a list are no secrets, and a caller needs them.
 fn setting() -> String {
-    format!(r#"(?m)^{PLACE}[ \t]*(?:[+-][ \t]*)?["']?{SETTING_KEY}["']?[ \t]*[:=][ \t]*"#)
+    format!(r#"(?m)^{PLACE}["']?{SETTING_KEY}["']?[ \t]*[:=][ \t]*"#)
 }
 
-/// Expression for the place of a line, which `grep` and the output of several hosts write before it.
-const PLACE: &str = r"(?:[^\s|]+ \| )?(?:[^\s:=]+:)?(?:[0-9]+[:-])?";
+/// Expression for the text before the content of a line: the place, which `grep` and the output of several hosts write,
+/// and the blanks and marks of `diff`, of a list, of a quotation, and of a shell that traces its commands.
+const PLACE: &str = r"(?:[^\s|]+ \| )?(?:[^\s:=]+[:-])?(?:[0-9]+[:-])?[ \t<>!+-]*";
 
 /// Expression for the words before the name of a variable in the output of `export -p` and `declare -x`.
-const DECLARES: &str = r"[ \t]*(?:export|declare[ \t]+-[a-z]+)[ \t]+";
+const DECLARES: &str = r"(?:export|declare[ \t]+-[a-z]+)[ \t]+";
 
 /// Returns an expression for the name of a variable that is named like a secret.
 fn variable() -> String {
@@ -187,15 +186,19 @@ fn variable() -> String {
     format!("(?:[A-Z0-9_]*(?:{word})S?[0-9]*(?:_[A-Z0-9_]*)?|[A-Z0-9_]*_(?:PASS|PWD?))")
 }
 
-/// Like [`variable`], for a name before a `=`. Elsewhere, `PASS` is a common word, as in the results of tests.
+/// Expression for the name of a variable that is a secret before a `=`. Elsewhere, `PASS` is a common word, as in the
+/// results of tests.
+const PASSWORD_WORD: &str = "(?:PASS|PW)";
+
+/// Like [`variable`], for a name before a `=`.
 fn assigned_variable() -> String {
-    format!(r"(?:{}|\b(?:PASS|PW))", variable())
+    format!(r"(?:{}|\b{PASSWORD_WORD})", variable())
 }
 
-/// Returns an expression for the beginning of a line that shows such a variable. `env -0` separates them by NUL.
+/// Returns an expression for the beginning of a line that shows such a variable. `env -0` separates variables by NUL.
 fn variable_line() -> String {
     let name = assigned_variable();
-    format!(r"(?m)(?:^|\x00){PLACE}(?:{DECLARES}|[ \t]*(?:(?:-|ENV|ARG)[ \t]+)?){name}=")
+    format!(r"(?m)(?:^|\x00){PLACE}(?:{DECLARES}|(?:ENV|ARG)[ \t]+)?{name}=")
 }
 
 /// Additional forms of secrets in command lines.
@@ -210,6 +213,9 @@ static COMMAND_SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         format!(r#"(?i)[\w-]*{word}[\w-]*["']?\s*[=:]\s*{value}"#),
         // --password value
         format!(r"(?i)--?[\w-]*{word}[\w-]*\s+{value}"),
+        // LDAP_PW=value, docker run -ePW=value, plink -pw value: `pw` is also a part of other words
+        format!(r#"(?i)(?:\b|\s-e)(?:[\w-]*[_-])?pw[0-9]*(?:[_-][\w-]*)?["']?\s*[=:]\s*{value}"#),
+        format!(r"(?i)\s--?(?:[\w-]*[_-])?pw[0-9]*(?:[_-][\w-]*)?\s+{value}"),
         // scheme://user:secret@host
         r#"://[^/\s:@]*:(?<s>[^/\s"']+)@"#.to_owned(),
         // mysql -psecret, sshpass -p secret, curl -u user:secret
@@ -234,8 +240,8 @@ static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("the regular expression is valid")
 });
 
-/// Match a variable or a setting named like a secret at the end of truncated text. The part of the value that is left may
-/// look like a number or a path.
+/// Match a variable or a setting named like a secret at the end of truncated text. The part of the value that is left
+/// may look like a number or a path.
 static CUT_VALUES: LazyLock<[Regex; 7]> = LazyLock::new(|| {
     let (variable, assigned) = (variable(), assigned_variable());
     [
@@ -243,8 +249,8 @@ static CUT_VALUES: LazyLock<[Regex; 7]> = LazyLock::new(|| {
         format!(r#"{}(?<s>"[^"\s]*|'[^'\s]*|[^\s"']\S*)\z"#, setting()),
         format!(r#""{assigned}=(?<s>[^"\r\n]+)\z"#),
         format!(r"'{assigned}=(?<s>[^'\r\n]+)\z"),
-        format!(r#"[\s=]{assigned}=(?<s>"[^"\r\n]*|'[^'\r\n]*|[^\s"']+)\z"#),
-        format!(r#"(?m)^{PLACE}[ \t]*["']?{variable}["']?:[ \t]+(?<s>\S+)\z"#),
+        format!(r#"[\s=](?:-e)?(?:{assigned}|{PASSWORD_WORD})=(?<s>"[^"\r\n]*|'[^'\r\n]*|[^\s"']+)\z"#),
+        format!(r#"(?m)^{PLACE}["']?{variable}["']?:[ \t]+(?<s>\S+)\z"#),
         format!(r#"["']{SETTING_KEY}\\?["']?[ \t]*[:=][ \t]*\\?["']?(?<s>[^"'\s]+)\z"#),
     ]
     .map(|expression| Regex::new(&expression).expect("the regular expression is valid"))
@@ -256,9 +262,9 @@ fn is_header_token(before: &str, token: &str) -> bool {
         && (token.len() >= WORD_TOKEN_BYTES_MIN || token.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
-/// Matches a URL up to the first pair of its query, which follows the host or a port. Digits are a port after a name that is
-/// one of a host, and in URLs of the web. Other text with `?`, `#` and a later `@` may be a password whose special
-/// characters were not encoded, as in `https://joe:p?ss@web` or `postgres://joe:2024?k=x@db`.
+/// Matches a URL up to the first pair of its query, which follows the host or a port. Digits are a port after a name
+/// that is one of a host, and in URLs of the web. Other text with `?`, `#` and a later `@` may be a password whose
+/// special characters were not encoded, as in `https://joe:p?ss@web` or `postgres://joe:2024?k=x@db`.
 static QUERY: LazyLock<Regex> = LazyLock::new(|| {
     let port =
         r"(?:(?:\Ahttps?|\Awss?)://[^:?#]*|://(?:localhost|\[[0-9a-f:.]+\]|[^:?#]*\.[^:?#]*)):[0-9]{1,5}";
@@ -323,8 +329,8 @@ static CODE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the regular expression is valid")
 });
 
-/// Returns true for text that stands for a value or contains such text: `$name`, `{{ name }}`, `%(name)s`. Text beside it
-/// with a digit and a special character is a secret.
+/// Returns true for text that stands for a value or contains such text: `$name`, `{{ name }}`, `%(name)s`. Text beside
+/// it with a digit and a special character is a secret.
 fn is_template(value: &str) -> bool {
     static INSERTED: LazyLock<Regex> = LazyLock::new(|| {
         let expression = r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|\{(?:[A-Za-z_][\w.:!-]*)?\}|%\([A-Za-z_]\w*\)[a-z]?";
@@ -342,8 +348,8 @@ fn is_random(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(is_special)
 }
 
-/// Returns true if the value of a variable may be a secret. Numbers, paths, expansions, placeholders and redacted values
-/// are none.
+/// Returns true if the value of a variable may be a secret. Numbers, paths, expansions, placeholders and redacted
+/// values are none.
 fn is_secret_value(text: &str) -> bool {
     let text = text.trim_end();
     let inner = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
@@ -373,7 +379,8 @@ fn is_path(value: &str) -> bool {
         && !value.split('/').any(is_random)
 }
 
-/// Returns true for text that stands for a value, as in scripts and templates: `$(command)`, `${NAME}`, `$NAME`, `<name>`.
+/// Returns true for text that stands for a value, as in scripts and templates: `$(command)`, `${NAME}`, `$NAME`,
+/// `<name>`.
 fn is_inserted(value: &str) -> bool {
     let is_name = |rest: &str| {
         rest.trim_end_matches(['"', '\''])
@@ -420,8 +427,8 @@ pub(super) fn key_borders(line: &str) -> Vec<KeyBorder> {
     BORDERS.captures_iter(line).map(border).collect()
 }
 
-/// Returns the offset of a quoted value that does not end in this line of the output of `export -p` or `declare`, if the
-/// variable is named like a secret.
+/// Returns the offset of a quoted value that does not end in this line of the output of `export -p` or `declare`, if
+/// the variable is named like a secret.
 pub(super) fn open_quote(line: &str) -> Option<usize> {
     static OPEN: LazyLock<Regex> = LazyLock::new(|| {
         let expression =

@@ -117,8 +117,8 @@ impl Session {
     }
 
     /// Returns the reason to deny a call that a read-only session cannot run, whatever its host is like, so that nobody
-    /// waits for the host. `None` if facts about the host may matter: for keys, and for a command whose text does not tell
-    /// its effect.
+    /// waits for the host. `None` if facts about the host may matter: for keys, and for a command whose text does not
+    /// tell its effect.
     fn denial_as_written(&self, spec: &ToolSpec, call: &ToolCall) -> Option<String> {
         let never = ApprovalMode::Never;
         if self.state.spec.approve != never || spec.effect == ToolEffect::Keys {
@@ -139,8 +139,8 @@ impl Session {
         (assessment.verdict == Verdict::Deny && is_certain).then_some(assessment.refusal)
     }
 
-    /// Returns the error of a model's command that ends within a quote or a document. Models that get their tools as text
-    /// write such commands, which no shell runs as meant. A second one in a turn is reviewed as any other.
+    /// Returns the error of a model's command that ends within a quote or a document. Models that get their tools as
+    /// text write such commands, which no shell runs as meant. A second one in a turn is reviewed as any other.
     fn unclosed(&self, spec: &ToolSpec, call: &ToolCall, origin: Origin) -> Option<String> {
         let is_text =
             || self.state.history.last_reply().is_some_and(|reply| reply.protocol == ToolProtocol::Text);
@@ -275,7 +275,7 @@ impl Session {
             .or_else(|| is_guard_lost.then(|| not_guarded("the host did not answer", command.len())));
         let is_allowed = allowed.as_ref().is_some_and(|seen| {
             let keeps_guard = seen.guarded.is_none() || guarded.is_some();
-            keeps_guard && seen.scope == scope && covers_risk(seen, &assessment.risk, &scripts)
+            keeps_guard && seen.scope == scope && covers_risk(seen, &assessment.risk, &scripts, survey)
         });
         assessment.risk.findings.extend(scripts);
         let Assessment { verdict, mut risk, covers, refusal, .. } = assessment;
@@ -286,7 +286,7 @@ impl Session {
                 if let Some(why) = self.certain_failure(&call, survey) {
                     return self.fail_unstarted(out, call, origin, Outcome::failed(why));
                 }
-                risk.findings.extend(unguarded);
+                risk.findings.extend(unguarded.into_iter().chain(unreached_hosts(survey)));
                 let (preview, terms) = (Vec::new(), self.approval_terms());
                 let asked = Event::ApprovalAsked {
                     call,
@@ -305,8 +305,8 @@ impl Session {
         }
     }
 
-    /// Ends a call that the policy, a hook or the guard denies. `allowed` is the consent to an approval of the call, which
-    /// the log then has.
+    /// Ends a call that the policy, a hook or the guard denies. `allowed` is the consent to an approval of the call,
+    /// which the log then has.
     fn deny(
         &mut self,
         out: &mut Output,
@@ -333,8 +333,8 @@ impl Session {
     }
 
     /// Returns the text with which the call would fail, if the host knows that it would. Returns `None` if reading the
-    /// files of the call needs approval, because the text tells something about their content, and if the user has hooks,
-    /// because a hook may guard these files.
+    /// files of the call needs approval, because the text tells something about their content, and if the user has
+    /// hooks, because a hook may guard these files.
     fn certain_failure(&self, call: &ToolCall, survey: &Survey) -> Option<String> {
         if self.state.spec.policy.hooks {
             return None;
@@ -398,6 +398,11 @@ pub(super) fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<Guar
         GuardOffer::Offered { seconds } => (Some(GuardTimeout { seconds: *seconds }), None),
         GuardOffer::Refused { why } => (None, Some(not_guarded(why, command_bytes))),
     }
+}
+
+/// Returns the findings about the hosts of a call on which it will not run.
+pub(super) fn unreached_hosts(survey: &Survey) -> impl Iterator<Item = Finding> {
+    survey.unreached.iter().map(|line| Finding::unreached(line))
 }
 
 fn hook_refusal(answer: &HookAnswer) -> Option<String> {
@@ -477,10 +482,13 @@ fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     }
 }
 
-/// Returns true if the person who consented saw this risk and the present form of these scripts.
-fn covers_risk(seen: &Consent, risk: &Risk, scripts: &[Finding]) -> bool {
+/// Returns true if the person who consented saw this risk and the present form of these scripts, and if the hosts that
+/// were said to be unreachable still are.
+fn covers_risk(seen: &Consent, risk: &Risk, scripts: &[Finding], survey: &Survey) -> bool {
     let shown = |script: &Finding| seen.risk.findings.iter().any(|finding| finding.why == script.why);
-    scripts.iter().all(shown) && is_no_worse(risk, &seen.risk)
+    let is_unreached = |finding: &Finding| unreached_hosts(survey).any(|other| other == *finding);
+    let mut missed = seen.risk.findings.iter().filter(|finding| finding.is_unreached());
+    missed.all(is_unreached) && scripts.iter().all(shown) && is_no_worse(risk, &seen.risk)
 }
 
 /// Returns true if the approval of the risk `seen` also covers `risk`: no worse class and no new serious finding.

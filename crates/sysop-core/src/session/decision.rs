@@ -8,7 +8,7 @@ use crate::auto_bounds::short_time;
 use crate::event::{CancelFollowUp, Decision, Effect, Event, Output};
 use crate::id::{CallId, Timestamp};
 use crate::outcome::{Outcome, Status};
-use crate::policy::is_grantable;
+use crate::policy::{Finding, is_grantable};
 use crate::tool::ToolEffect;
 
 /// Refusal to allow a call for the session that always asks.
@@ -51,7 +51,12 @@ impl Session {
         }
         // An edited command has not been assessed yet. The user who wrote it knows its findings.
         let risk = match &edited {
-            Some(command) => self.risk_as_written(command),
+            Some(command) => {
+                let unreached = risk.findings.into_iter().filter(Finding::is_unreached);
+                let mut written = self.risk_as_written(command);
+                written.findings.extend(unreached);
+                written
+            }
             None => risk,
         };
         if matches!(&decision, Decision::AllowSession { .. }) && !is_grantable(&call.name, risk.class, 1) {
@@ -60,9 +65,11 @@ impl Session {
         if needed > 1 && !self.is_last_consent(out, &id, &decision, (&by, person.as_ref()), needed) {
             return;
         }
-        let stops =
-            matches!(&decision, Decision::Reject { reason } if reason.trim().eq_ignore_ascii_case("stop"));
+        let by_sysop = by == Decision::BY_SYSOP;
+        let says_stop = |reason: &str| reason.trim().eq_ignore_ascii_case("stop");
+        let stops = matches!(&decision, Decision::Reject { reason } if by_sysop || says_stop(reason));
         let refused = match &decision {
+            Decision::Reject { reason } if by_sysop => Some(format!("not run: {reason}")),
             Decision::Reject { reason } if reason.trim().is_empty() => Some(REJECTED_BY_USER.to_owned()),
             Decision::Reject { reason } => Some(format!("{REJECTED_BY_USER}. Reason: {reason}")),
             Decision::Allow { .. } | Decision::AllowSession { .. } => None,

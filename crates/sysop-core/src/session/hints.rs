@@ -2,7 +2,8 @@
 //! outcome or one reply.
 //!
 //! Small models need these lines most: they repeat a failing command with other words, guess options, and report work
-//! that they never did. A line is added only after a failure or a command without an effect; other sessions cost nothing.
+//! that they never did. A line is added only after a failure or a command without an effect; other sessions cost
+//! nothing.
 
 use crate::message::{CallEnd, ToolCall, has_error_message};
 use crate::outcome::{Outcome, Reversibility, Status, SystemChange};
@@ -210,8 +211,8 @@ pub(super) fn names_command(advice: &str) -> bool {
     [RUN_FIRST_PART, USAGE, RUN].iter().any(|mark| advice.contains(mark))
 }
 
-/// Returns the line that is added to the result of a command with an idiom whose result is wrong in most directories and
-/// files, although it ends without an error.
+/// Returns the line that is added to the result of a command with an idiom whose result is wrong in most directories
+/// and files, although it ends without an error.
 pub(super) fn wrong_idiom(call: &ToolCall, outcome: &Outcome) -> Option<String> {
     let command = call.text_argument("command").filter(|_| outcome.status == Status::Ok)?;
     if sorts_long_list(command) {
@@ -294,8 +295,8 @@ fn logged_ids(command: &str) -> Option<(String, String)> {
         .then_some(("--oneline writes the id of each commit, too".to_owned(), right))
 }
 
-/// Returns what is wrong with a command that reads a setting of a file by any line that contains its name, and the right
-/// command.
+/// Returns what is wrong with a command that reads a setting of a file by any line that contains its name, and the
+/// right command.
 fn loose_setting(command: &str) -> Option<(String, String)> {
     let name = loosely_matched_setting(command)?;
     let parts = pipeline(command);
@@ -312,8 +313,8 @@ fn loose_match(name: &str) -> String {
     format!("grep {name} matches comments and longer names too")
 }
 
-/// Returns what is wrong with a command that searches the count of all lines, and the command that counts the lines that
-/// match.
+/// Returns what is wrong with a command that searches the count of all lines, and the command that counts the lines
+/// that match.
 fn filtered_count(command: &str) -> Option<(String, String)> {
     let (count, search) = command.split_once('|')?;
     let words: Vec<&str> = count.split_whitespace().collect();
@@ -599,8 +600,8 @@ const ACTIONS: [&str; 26] = [
 /// Maximum bytes at each end of a reply that are searched for a claim.
 const CLAIM_BYTES_MAX: usize = 4096;
 
-/// Returns true if the text claims that an action was done. Questions, plans and refusals are not claims. What stands far
-/// from both ends of a long reply is part of its answer.
+/// Returns true if the text claims that an action was done. Questions, plans and refusals are not claims. What stands
+/// far from both ends of a long reply is part of its answer.
 pub(super) fn claims_action(text: &str) -> bool {
     let begin = text.floor_char_boundary(CLAIM_BYTES_MAX);
     let end = text.ceil_char_boundary(text.len().saturating_sub(CLAIM_BYTES_MAX)).max(begin);

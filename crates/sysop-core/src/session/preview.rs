@@ -5,6 +5,7 @@
 //! replay, an approval keeps the preview that the log contains; only a probe that was running then is known to be lost.
 
 use super::Session;
+use super::decide::unreached_hosts;
 use crate::event::{Effect, Event, Origin, Output, ToolLocation};
 use crate::id::CallId;
 use crate::message::ToolCall;
@@ -171,7 +172,12 @@ impl Session {
         command: Option<String>,
         preview: Vec<String>,
     ) {
-        let risk = command.as_ref().map(|command| self.risk_as_written(command));
+        let survey = self.previews.survey.as_ref().filter(|(id, _)| *id == call);
+        let risk = command.as_ref().map(|command| {
+            let mut risk = self.risk_as_written(command);
+            risk.findings.extend(survey.into_iter().flat_map(|(_, survey)| unreached_hosts(survey)));
+            risk
+        });
         self.emit(out, Event::ApprovalPreviewed { call, command, risk, preview });
     }
 }

@@ -89,8 +89,8 @@ pub(super) struct State {
     pub(super) tool_calls: u32,
     /// Calls that can be undone, oldest first; at most `UNDO_STEPS_MAX`.
     pub(super) undo_steps: Vec<UndoStep>,
-    /// Number of the last call that changed something, and why it has no undo; `None` if it has one, or if its host said
-    /// nothing.
+    /// Number of the last call that changed something, and why it has no undo; `None` if it has one, or if its host
+    /// said nothing.
     pub(super) unsaved_change: Option<(u32, String)>,
     /// The user who opened the session; `None` in logs written by 0.1.0.
     pub(super) opened_by: Option<String>,
@@ -252,8 +252,8 @@ pub(super) struct FailedCommand {
 }
 
 impl FailedCommand {
-    /// Records a call's outcome in `failed`. Returns the failed command if this call looks like a preparation for it: it
-    /// succeeded without output, and ran another program. `right` is the command to run instead, if that is known.
+    /// Records a call's outcome in `failed`. Returns the failed command if this call looks like a preparation for it:
+    /// it succeeded without output, and ran another program. `right` is the command to run instead, if that is known.
     pub(super) fn record(
         failed: &mut Option<Self>,
         call: &ToolCall,

@@ -279,8 +279,8 @@ impl Session {
 
     /// Makes the call ids of a reply unique within the session. The reply is logged with these ids.
     ///
-    /// In the text protocol only the first call counts, because a model that writes several calls has not seen the result
-    /// of the first one.
+    /// In the text protocol only the first call counts, because a model that writes several calls has not seen the
+    /// result of the first one.
     pub(super) fn normalize(&self, mut reply: Reply) -> Reply {
         if reply.protocol == ToolProtocol::Text {
             reply.calls.truncate(1);

@@ -1,8 +1,9 @@
 //! Removal of terminal sequences from a stream of text.
 //!
 //! A carriage return without a newline ends a line, so that no text is lost: a file could otherwise hide a line from
-//! users and models. In the output of a program, such a line is left out if the next one differs only in its numbers and
-//! the marks of a progress bar; so of a progress display only the last state stays. Movements of the cursor have no effect.
+//! users and models. In the output of a program, such a line is left out if the next one differs only in its numbers
+//! and the marks of a progress bar; so of a progress display only the last state stays. Movements of the cursor have no
+//! effect.
 
 use super::sequence::{SequenceReader, TextPart, prints};
 use super::{JOINER, NON_JOINER};
@@ -17,8 +18,8 @@ const BAR_MARKS: [char; 5] = ['#', '=', '-', '>', '%'];
 /// Characters that a spinner shows in turn.
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 
-/// Removes the sequences from program output that arrives in chunks, like [`split_styles`](super::split_styles). The split
-/// does not matter. Holds back the current line, because the next one may take its place.
+/// Removes the sequences from program output that arrives in chunks, like [`split_styles`](super::split_styles). The
+/// split does not matter. Holds back the current line, because the next one may take its place.
 #[derive(Debug, Clone)]
 pub struct Stripper {
     reader: SequenceReader,
@@ -96,8 +97,8 @@ impl Stripper {
         Self::of(Returns::Fold(PendingLines::default()), Some(StyleCollector::default()))
     }
 
-    /// Creates a stripper for output that a user watches: of a line that is not complete yet, it outputs the first state
-    /// at once, because a program may wait for an answer there. So of a progress display two states stay.
+    /// Creates a stripper for output that a user watches: of a line that is not complete yet, it outputs the first
+    /// state at once, because a program may wait for an answer there. So of a progress display two states stay.
     pub fn live() -> Self {
         Self::of(Returns::Fold(PendingLines { is_live: true, ..PendingLines::default() }), None)
     }

@@ -177,8 +177,8 @@ impl Proposal {
         }
     }
 
-    /// Returns true if a call with this status was denied. A call that no model proposed is in the log as started, because
-    /// no reply has it.
+    /// Returns true if a call with this status was denied. A call that no model proposed is in the log as started,
+    /// because no reply has it.
     pub(super) fn is_denied(&self, status: Status) -> bool {
         let needs_no_consent = matches!(self.state, ProposalState::Allowed { by: Decider::Policy, .. });
         status == Status::Rejected && self.origin != Origin::Model && needs_no_consent

@@ -27,16 +27,14 @@ impl KnownPolicy {
         if let Some(options) = options {
             self.options = options.clone();
         }
-        let is_new = |rule: &_| !self.options.rules.contains(rule);
-        let added: Vec<_> = rules.iter().filter(|rule| is_new(rule)).cloned().collect();
-        self.options.rules.extend(added);
-        self.dangerous.extend(dangerous.iter().cloned());
-        self.deny.extend(deny.iter().cloned());
+        add_missing(&mut self.options.rules, rules);
+        add_missing(&mut self.dangerous, dangerous);
+        add_missing(&mut self.deny, deny);
     }
 
-    /// Returns a sentence about policy options, and patterns of dangerous and denied commands, that replace the current
-    /// ones. `None` if they judge each call as before. The time after which an approval expires judges none: it depends
-    /// on the front end that continues the session.
+    /// Returns a sentence about policy options that replace the current ones, and patterns of dangerous and denied
+    /// commands that are added. `None` if they judge each call as before. The time after which an approval expires
+    /// judges none: it depends on the front end that continues the session.
     pub(super) fn sentence(
         &self,
         options: &PolicyOptions,
@@ -53,5 +51,13 @@ impl KnownPolicy {
         let approval_expires_s = self.options.approval_expires_s;
         let is_same = PolicyOptions { approval_expires_s, ..options.clone() } == self.options;
         (!is_same).then_some(POLICY_SET)
+    }
+}
+
+fn add_missing<T: Clone + PartialEq>(known: &mut Vec<T>, added: &[T]) {
+    for new in added {
+        if !known.contains(new) {
+            known.push(new.clone());
+        }
     }
 }

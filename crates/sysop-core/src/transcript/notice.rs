@@ -1,4 +1,5 @@
-//! Notices for events without an item of their own: settings, compaction, todo list, jobs, guards, undo, shared approvals.
+//! Notices for events without an item of their own: settings, compaction, todo list, jobs, guards, undo, shared
+//! approvals.
 //!
 //! Text is untrusted, as everywhere in a transcript; front ends neutralize it.
 
@@ -20,12 +21,10 @@ const LINE_CHARS_MAX: usize = 100;
 
 impl Transcript {
     pub(super) fn configured(&mut self, event: &Event, change: &ConfigChange) {
-        let policy_sentence = match change {
-            ConfigChange::Rules { dangerous, deny, options: Some(options), .. } => {
-                Some(self.policy.sentence(options, dangerous, deny))
-            }
-            _ => None,
-        };
+        let mut policy_sentence = None;
+        if let ConfigChange::Rules { dangerous, deny, options: Some(options), .. } = change {
+            policy_sentence = Some(self.policy.sentence(options, dangerous, deny));
+        }
         self.policy.configure(change);
         if let Some(facts) = &mut self.facts {
             facts.configure(change);

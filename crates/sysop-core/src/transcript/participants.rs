@@ -4,7 +4,7 @@ use super::{ItemBody, Transcript};
 use crate::event::{Decision, Event};
 
 /// Names in the log that belong to sysop itself, not to a person.
-const NOT_PEOPLE: [&str; 2] = [Decision::BY_SYSOP, "a hook"];
+const NOT_PEOPLE: [&str; 2] = [Decision::BY_SYSOP, Decision::BY_HOOK];
 
 /// Names under which the front ends of this machine log what its user does, in a session without a server.
 pub const LOCAL_FRONT_ENDS: [&str; 4] = ["chat", "editor", "exec", "tui"];

@@ -55,13 +55,17 @@ impl Transcript {
 
     pub(super) fn paused(&mut self, reason: PauseReason, detail: Option<&str>) {
         self.turn.paused = Some(reason);
+        let interrupted = self.interruption().map(|why| format!("paused: {why}")).unwrap_or_default();
         let sentence = match reason {
-            PauseReason::Interrupted => self.interrupted_sentence(),
+            PauseReason::Interrupted => &interrupted,
             PauseReason::Asked => PAUSED,
             PauseReason::Loop => "paused: the model repeated the same call 3 times; rephrase the task",
             PauseReason::Budget => "paused: the budget is spent; resume to grant it once more",
         };
-        let text = self.pause_delay().map_or(sentence, ui_text::pausing);
+        let text: &str = match self.pause_delay() {
+            Some(delay) => ui_text::pausing(delay),
+            None => sentence,
+        };
         let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
         self.notice(Severity::Warning, format!("{text}{detail}"));
         // A proposal is still waiting for its answer; the pause takes effect afterwards.
@@ -71,18 +75,21 @@ impl Transcript {
         self.turn.pause_notice = (reason == PauseReason::Asked).then_some(self.seq);
     }
 
-    fn interrupted_sentence(&mut self) -> &'static str {
-        let interrupts_call = std::mem::take(&mut self.turn.interrupts_call);
-        match (self.participants.has_viewer(), interrupts_call) {
-            (false, true) => {
-                "paused: sysop exited during this turn; the running command may not have finished"
-            }
-            (false, false) => "paused: sysop exited during this turn; no command was running",
-            (true, true) => {
-                "paused: the server stopped during this turn; the running command may not have finished"
-            }
-            (true, false) => "paused: the server stopped during this turn; no command was running",
-        }
+    /// Says which process stopped during the current turn, and if a command was running then. `None` unless the turn
+    /// was interrupted.
+    pub fn interruption(&self) -> Option<&'static str> {
+        let is_interrupted = self.turn.paused == Some(PauseReason::Interrupted);
+        is_interrupted.then(|| match (self.participants.has_viewer(), self.interrupts_call()) {
+            (false, true) => "sysop exited during this turn; the running command may not have finished",
+            (false, false) => "sysop exited during this turn; no command was running",
+            (true, true) => "the server stopped during this turn; the running command may not have finished",
+            (true, false) => "the server stopped during this turn; no command was running",
+        })
+    }
+
+    /// Returns true if a command was running when the current turn was interrupted.
+    pub fn interrupts_call(&self) -> bool {
+        self.turn.paused == Some(PauseReason::Interrupted) && self.turn.interrupts_call
     }
 
     /// Changes the notice of a requested pause once the pause begins.
@@ -110,8 +117,8 @@ impl Transcript {
         }
     }
 
-    /// Removes the notice of a requested pause whose turn ended by itself. The pause stops the next queued prompt, which
-    /// has a notice of its own, or nothing.
+    /// Removes the notice of a requested pause whose turn ended by itself. The pause stops the next queued prompt,
+    /// which has a notice of its own, or nothing.
     pub(super) fn remove_pause_notice(&mut self) {
         if let Some(seq) = self.turn.pause_notice.take() {
             self.remove(&ItemId::Notice(seq));
@@ -150,11 +157,11 @@ impl Transcript {
     /// Changes the notice of the newest queued prompt with this text, which its sender took back.
     pub(super) fn prompt_withdrawn(&mut self, text: &str) {
         // Lines that name the images may follow.
-        let is_it = |(_, queued): &(Seq, String)| {
+        let is_withdrawn = |(_, queued): &(Seq, String)| {
             queued.strip_prefix(text).is_some_and(|rest| rest.is_empty() || rest.starts_with("\n["))
         };
-        if let Some((seq, prompt)) = self.queued.iter().rposition(is_it).and_then(|at| self.queued.remove(at))
-        {
+        let at = self.queued.iter().rposition(is_withdrawn);
+        if let Some((seq, prompt)) = at.and_then(|at| self.queued.remove(at)) {
             self.not_sent(seq, &prompt);
         }
     }

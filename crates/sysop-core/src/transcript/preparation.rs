@@ -16,13 +16,14 @@ pub enum CallPreparation<'a> {
         /// True if the call is a command.
         is_command: bool,
     },
-    /// The call has been decided. Its host is being surveyed once more, or what it may change is being kept for an undo.
+    /// The call has been decided. Its host is being surveyed once more, or what it may change is being kept for an
+    /// undo.
     Start,
 }
 
 impl Transcript {
-    /// Returns the next call of the last reply that has neither been proposed nor run. `None` if there is none, or if the
-    /// session does something else.
+    /// Returns the next call of the last reply that has neither been proposed nor run. `None` if there is none, or if
+    /// the session does something else.
     pub fn pending_call(&self) -> Option<&ToolCall> {
         let is_pending = |call: &&ToolCall| {
             self.plan(&call.id).is_none() && !self.completes(&call.name) && call.name != TASK_LIST_TOOL

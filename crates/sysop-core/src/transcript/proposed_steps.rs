@@ -35,8 +35,8 @@ impl Transcript {
         Some(format!("{count}; /plan runs the next one: `{next}`"))
     }
 
-    /// Adds a notice at the end of a turn: the list of the steps that the turn proposed, or how many are left after one of
-    /// them.
+    /// Adds a notice at the end of a turn: the list of the steps that the turn proposed, or how many are left after one
+    /// of them.
     pub(super) fn note_steps(&mut self) {
         let text = match self.turn.origin {
             Origin::Model => list(&self.steps_among(self.items.range(self.turn_from..))),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Transcript;
+use super::{SessionPhase, Transcript};
 use crate::event::{ConfigChange, Decision, Event, Logged, Origin};
 use crate::id::{CallId, JobId, Timestamp};
 use crate::job::{Job, RunningJobs};
@@ -192,9 +192,12 @@ impl Transcript {
         self.resources.progress
     }
 
-    /// Returns the work of a host before or after a command, such as `saving files for undo`, while it goes on.
+    /// Returns the work of a host before or after a command, such as `saving files for undo`, while it goes on. `None`
+    /// while a proposal awaits its answer: the hosts have been checked. An answer that allows the call ends this phase,
+    /// and the hosts are checked once more.
     pub fn host_work(&self) -> Option<&str> {
-        self.resources.host_work.as_deref()
+        let is_at_proposal = matches!(self.phase, SessionPhase::AwaitingApproval { .. });
+        self.resources.host_work.as_deref().filter(|_| !is_at_proposal)
     }
 
     /// Returns true once the session's host has been reached for a call.

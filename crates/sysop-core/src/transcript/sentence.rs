@@ -93,8 +93,8 @@ fn shown_argument(call: &ToolCall) -> Option<&'static str> {
     main_argument(&call.name).filter(|name| map.contains_key(*name))
 }
 
-/// Formats a proposed call on one line, as [`call_summary`] does. A look at the output of a job that a user asked for says
-/// so.
+/// Formats a proposed call on one line, as [`call_summary`] does. A look at the output of a job that a user asked for
+/// says so.
 pub fn proposal_summary(plan: &Proposal) -> String {
     let job = match &plan.call.arguments {
         Arguments::Object(map) if map.get("action").is_some_and(|action| action == "read") => map.get("id"),

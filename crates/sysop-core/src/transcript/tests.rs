@@ -501,7 +501,7 @@ fn pauses_stops_and_changes_produce_notices() {
         prompt-1: x
         notice-4: Note model set to demo/two
         notice-5: Note approval mode set to `auto`
-        notice-6: Note chat mode: no tools from the next turn on
+        notice-6: Note chat mode: the next turn has no tools
         notice-7: Warning paused: the model repeated the same call 3 times; rephrase the task
         Paused { reason: Loop }
     "#]]

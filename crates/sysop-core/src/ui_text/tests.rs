@@ -1,8 +1,8 @@
 //! Tests of messages for users.
 
 use super::{
-    counted, covers, error_lines, grouped, host_groups, host_status_parts, job_line, not_run_text,
-    outcome_summary, place, running_jobs, split_hint,
+    counted, covers, error_lines, grouped, host_groups, host_status_parts, job_line, not_run_text, on_place,
+    outcome_summary, place, running_jobs, server_machine, split_hint,
 };
 use crate::id::{CallId, JobId};
 use crate::job::{Job, RunningJobs};
@@ -13,6 +13,12 @@ use crate::outcome::{
 use crate::policy::{Grant, READ_ONLY_REFUSAL};
 
 #[test]
+fn a_command_that_goes_on_in_the_background_has_no_duration() {
+    let outcome = Outcome { job: Some(crate::id::JobId(1)), duration_ms: 5_500, ..Outcome::ok("") };
+    assert_eq!(outcome_summary(&outcome), "started in the background as job 1 (see /jobs)");
+}
+
+#[test]
 fn a_grant_promises_no_bound_that_its_program_does_not_have() {
     let program = |program: &str, subcommand: Option<&str>| {
         covers(&Grant::Program { program: program.into(), subcommand: subcommand.map(str::to_owned) })
@@ -20,6 +26,9 @@ fn a_grant_promises_no_bound_that_its_program_does_not_have() {
     assert_eq!(program("touch", None), "any simple `touch …` that stays below this directory");
     let restart = program("systemctl", Some("restart"));
     assert_eq!(restart, "any simple `systemctl restart …`, run in this directory");
+    let tool = |name: &str| covers(&Grant::Tool { name: name.into() });
+    assert_eq!(tool("edit_file"), "all edits here, except to protected files");
+    assert_eq!(tool("write_file"), "all writes here, except to protected files");
 }
 
 #[test]
@@ -27,6 +36,13 @@ fn the_user_of_a_host_with_a_port_is_named_without_the_scheme() {
     assert_eq!(place("ssh://joe@web1:2222"), "web1:2222 as joe");
     assert_eq!(host_status_parts("ssh://joe@web1:2222"), ["host web1:2222", "user joe"]);
     assert_eq!(place("ssh://web1:2222,joe@web2"), "2 hosts: web1:2222, web2 as joe");
+}
+
+#[test]
+fn the_machine_of_a_server_is_named_once() {
+    assert_eq!(on_place(&server_machine("ops.example.com")), "on ops.example.com");
+    assert_eq!(on_place("joe@web1"), "on web1 as joe");
+    assert_eq!(on_place("web1,web2"), "on 2 hosts: web1, web2");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input, Logged, Or
 use sysop_core::hook::{HookAnswer, HookQuestion};
 use sysop_core::id::{CallId, Seq, Timestamp};
 use sysop_core::message::{ModelRef, ToolCall};
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::outcome::{NO_TERMINAL, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, CommandPattern, PolicyOptions, Rule, RuleAction};
 use sysop_core::session::Activity;
 use sysop_core::spec::SessionSpec;
@@ -76,6 +76,15 @@ fn rejection(world: &World) -> String {
     let outcome = outcome.expect("a call ended");
     assert_eq!(outcome.status, Status::Rejected);
     outcome.output
+}
+
+#[test]
+fn a_rejection_by_sysop_ends_the_turn_and_says_why() {
+    let mut world = World::each();
+    world.prompt("go").reply(calls(vec![bash("1", "make")]));
+    decide(&mut world, Decision::Reject { reason: NO_TERMINAL.to_owned() }, Decision::BY_SYSOP, None);
+    assert_eq!(rejection(&world), "not run: there is no terminal to ask on");
+    assert!(world.lines().ends_with("turn 1 ended cancelled"), "{}", world.lines());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Effect previews of calls that wait for approval.
 
 use serde_json::json;
-use sysop_core::event::{ConfigChange, Effect, Event, Input};
+use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input};
 use sysop_core::id::CallId;
 use sysop_core::outcome::Status;
 use sysop_core::policy::{
@@ -10,7 +10,7 @@ use sysop_core::policy::{
 use sysop_core::session::Activity;
 use sysop_core::tool::ToolEffect;
 
-use crate::world::{World, bash, call, calls, spec, tool};
+use crate::world::{World, bash, call, calls, spec, survey, tool};
 
 /// Lets the model propose a command whose survey the host answered.
 fn proposed(mode: ApprovalMode, command: &str) -> World {
@@ -200,6 +200,70 @@ fn an_approved_edit_runs_even_if_it_cannot_apply_any_more() {
     let mut world = failing_edit(ApprovalMode::Each, ".ssh/id_ed25519");
     world.allow();
     assert_eq!(world.ran.len(), 1, "the tool says why it fails");
+}
+
+#[test]
+fn a_proposal_names_the_hosts_that_cannot_be_reached_and_keeps_its_risk() {
+    let risk = |unreached: &[&str], edit: Option<&str>| {
+        let mut world = World::new(spec(ApprovalMode::Each));
+        world.survey =
+            Survey { unreached: unreached.iter().map(|&line| line.to_owned()).collect(), ..host_survey() };
+        world.prompt("tidy up").reply(calls(vec![bash("a", "rm -rf build")]));
+        let attempt = probe(&world);
+        world.tell(Input::Previewed { attempt, lines: Vec::new() });
+        if let Some(command) = edit {
+            world.tell(Input::PreviewCommand { call: CallId::new("a"), command: command.to_owned() });
+            let attempt = probe(&world);
+            world.tell(Input::Previewed { attempt, lines: Vec::new() });
+        }
+        let risk = world.log.iter().rev().find_map(|event| match event {
+            Event::ApprovalAsked { risk, .. } | Event::ApprovalPreviewed { risk: Some(risk), .. } => {
+                Some(risk.clone())
+            }
+            _ => None,
+        });
+        risk.expect("a proposal")
+    };
+    let dead = ["dead1: connection refused", "cannot reach db: no route"];
+    for edit in [None, Some("rm -rf dist")] {
+        let (reached, missed) = (risk(&[], edit), risk(&dead, edit));
+        assert_eq!(missed.class, reached.class);
+        let whys: Vec<_> =
+            missed.findings[reached.findings.len()..].iter().map(|it| it.why.as_str()).collect();
+        let told = dead.map(|line| format!("{line}; nothing will run there"));
+        assert_eq!(whys, told, "{edit:?}");
+        assert!(missed.findings.iter().skip(reached.findings.len()).all(|it| it.is_unreached()));
+    }
+}
+
+#[test]
+fn a_host_that_is_back_after_the_approval_is_asked_about() {
+    for edited in [None, Some("touch b".to_owned())] {
+        let missing = |unreached: &[&str]| Survey {
+            unreached: unreached.iter().map(|&line| line.to_owned()).collect(),
+            ..survey()
+        };
+        let asked = || {
+            let mut world = World::new(spec(ApprovalMode::Each));
+            world.survey = missing(&["dead1: connection refused"]);
+            world.prompt("go").reply(calls(vec![bash("a", "touch a")]));
+            world
+        };
+        let allow = || Decision::Allow { command: edited.clone() };
+        let mut world = asked();
+        world.decide(allow());
+        assert_eq!(world.ran.len(), 1, "the host is still away");
+        let mut world = asked();
+        world.survey = missing(&["dead1: connection refused", "dead2: no route"]);
+        world.decide(allow());
+        assert_eq!(world.ran.len(), 1, "the command runs on fewer hosts");
+        let mut world = asked();
+        world.survey = missing(&[]);
+        world.decide(allow());
+        assert!(world.ran.is_empty() && world.waiting().is_some(), "{edited:?}");
+        world.allow();
+        assert_eq!(world.ran.len(), 1);
+    }
 }
 
 /// Survey of a host that resolves targets itself.

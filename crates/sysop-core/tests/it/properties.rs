@@ -35,7 +35,8 @@ const FAILURES: [FailureKind; 7] = [
 proptest! {
     #![proptest_config(Config::with_cases(128))]
 
-    // **Feature: agent-rs, Property 1: For any input string composed entirely of whitespace characters, submitting it SHALL NOT change the application state from Input, and the message history SHALL remain unchanged.**
+    // **Feature: agent-rs, Property 1: For any input string composed entirely of whitespace characters, submitting it
+    // SHALL NOT change the application state from Input, and the message history SHALL remain unchanged.**
     #[test]
     fn property_1_empty_input_rejection(blank in r"[ \t\r\n\u{a0}\u{2003}]{0,20}") {
         let mut world = World::each();
@@ -47,7 +48,8 @@ proptest! {
         prop_assert_eq!(messages(&world), before);
     }
 
-    // **Feature: agent-rs, Property 2: For any non-empty, non-whitespace input string, submitting it in Input state SHALL transition the application to Thinking state and add the input to message history.**
+    // **Feature: agent-rs, Property 2: For any non-empty, non-whitespace input string, submitting it in Input state
+    // SHALL transition the application to Thinking state and add the input to message history.**
     #[test]
     fn property_2_valid_input_state_transition(text in words()) {
         let mut world = World::each();
@@ -56,7 +58,8 @@ proptest! {
         prop_assert_eq!(messages(&world), vec![Message::user(text)]);
     }
 
-    // **Feature: agent-rs, Property 4: For any AI response string that does not contain valid tool call JSON, the response SHALL be added to message history as a Model message and state SHALL transition to Input.**
+    // **Feature: agent-rs, Property 4: For any AI response string that does not contain valid tool call JSON, the
+    // response SHALL be added to message history as a Model message and state SHALL transition to Input.**
     #[test]
     fn property_4_non_tool_response_handling(text in words()) {
         let mut world = World::each();
@@ -67,7 +70,8 @@ proptest! {
         prop_assert!(added);
     }
 
-    // **Feature: agent-rs, Property 5: For any API error during Thinking state, the application SHALL transition back to Input state and set an error message.**
+    // **Feature: agent-rs, Property 5: For any API error during Thinking state, the application SHALL transition back
+    // to Input state and set an error message.**
     #[test]
     fn property_5_api_error_recovery(which in 0..FAILURES.len(), text in words()) {
         let mut world = World::each();
@@ -79,7 +83,8 @@ proptest! {
         prop_assert_eq!(world.session.activity(), Activity::Thinking);
     }
 
-    // **Feature: agent-rs, Property 8: For any application in ReviewAction state, pressing Enter SHALL transition to Executing state, and pressing Escape SHALL transition to Input state with action_textarea cleared.**
+    // **Feature: agent-rs, Property 8: For any application in ReviewAction state, pressing Enter SHALL transition to
+    // Executing state, and pressing Escape SHALL transition to Input state with action_textarea cleared.**
     #[test]
     fn property_8_review_action_state_transitions(command in command(), enter in any::<bool>()) {
         let mut world = World::each();
@@ -96,7 +101,9 @@ proptest! {
         }
     }
 
-    // **Feature: agent-rs, Property 10: For any completed command execution, the command and its output SHALL be added to message history, and the application SHALL transition to Finalizing then back to Thinking to get AI analysis.**
+    // **Feature: agent-rs, Property 10: For any completed command execution, the command and its output SHALL be added
+    // to message history, and the application SHALL transition to Finalizing then back to Thinking to get AI
+    // analysis.**
     #[test]
     fn property_10_feedback_loop_consistency(command in command(), output in ".{0,80}", code in 0_i32..256) {
         let mut world = World::each();
@@ -112,7 +119,8 @@ proptest! {
         prop_assert_eq!(&results[0].output, &output);
     }
 
-    // **Feature: agent-rs, Property 11: For any new message added to the conversation, the messages vector length SHALL increase by exactly one, and the last element SHALL equal the added message.**
+    // **Feature: agent-rs, Property 11: For any new message added to the conversation, the messages vector length SHALL
+    // increase by exactly one, and the last element SHALL equal the added message.**
     #[test]
     fn property_11_message_history_append(turns in proptest::collection::vec((words(), words()), 1..8)) {
         let mut world = World::each();
@@ -129,7 +137,8 @@ proptest! {
         }
     }
 
-    // **Feature: agent-rs, Property 15: For any application in Thinking or Finalizing state, keyboard input events (except Escape for emergency quit) SHALL NOT modify input_textarea or action_textarea content.**
+    // **Feature: agent-rs, Property 15: For any application in Thinking or Finalizing state, keyboard input events
+    // (except Escape for emergency quit) SHALL NOT modify input_textarea or action_textarea content.**
     #[test]
     fn property_15_input_blocking_in_async_states(text in words(), typed in words()) {
         let mut world = World::each();
@@ -145,7 +154,8 @@ proptest! {
         prop_assert_eq!(messages(&world), before);
     }
 
-    // **Feature: agent-rs, Property 16: For any error condition (API failure, command failure, parse failure), the application SHALL transition to a valid state (Input) with error feedback, never to an invalid or stuck state.**
+    // **Feature: agent-rs, Property 16: For any error condition (API failure, command failure, parse failure), the
+    // application SHALL transition to a valid state (Input) with error feedback, never to an invalid or stuck state.**
     #[test]
     fn property_16_error_state_recovery(which in 0_usize..9, text in words()) {
         let mut world = World::auto();
@@ -172,7 +182,8 @@ proptest! {
         prop_assert!(feedback);
     }
 
-    // **Feature: agent-rs, Property 20: For any command string matching a configured dangerous pattern, the dangerous_command_detected flag SHALL be set to true and the UI SHALL display a warning indicator.**
+    // **Feature: agent-rs, Property 20: For any command string matching a configured dangerous pattern, the
+    // dangerous_command_detected flag SHALL be set to true and the UI SHALL display a warning indicator.**
     #[test]
     fn property_20_dangerous_command_detection(before in "[a-z ;]{0,20}", after in "[a-z /]{0,20}", which in 0_usize..5) {
         let patterns = [r"rm\s+-rf\s+/", "mkfs", r"dd\s+if=", r":\(\)\s*\{", r">\s*/dev/sd"].map(str::to_owned);
@@ -189,7 +200,8 @@ proptest! {
         prop_assert!(asked, "auto mode asks: {}", world.lines());
     }
 
-    // **Feature: agent-rs, Property 21: For any conversation with more than max_history_messages, the API request SHALL include only the system prompt plus the most recent max_history_messages, preserving conversation continuity.**
+    // **Feature: agent-rs, Property 21: For any conversation with more than max_history_messages, the API request SHALL
+    // include only the system prompt plus the most recent max_history_messages, preserving conversation continuity.**
     #[test]
     fn property_21_sliding_window_history_management(turns in 1_usize..30, keep in 3_usize..20, tools in 0_usize..12) {
         let mut spec = spec(ApprovalMode::Auto);

@@ -190,8 +190,8 @@ fn a_file_that_changed_counts_as_used_even_if_no_command_names_it() {
     assert!(!ends(vec![change("big.log")]));
 }
 
-/// Returns the result that the model gets for a command with these changes, whether it must call a tool next, and how the
-/// call ended.
+/// Returns the result that the model gets for a command with these changes, whether it must call a tool next, and how
+/// the call ended.
 fn result_of(
     protocol: ToolProtocol,
     command: &str,

@@ -3,9 +3,9 @@
 //! A follower publishes only events that it read from the log; cluster events just tell it when to read. If a cluster
 //! event is lost or late, updates are delayed until the next cluster event, but no update is published twice.
 //!
-//! Deltas may be dropped on the way. If output of a call was dropped, a line says so before the next output of the call,
-//! as in [`crate::hub`]. Therefore a follower publishes everything under the lock of its state: in order, and with that
-//! line.
+//! Deltas may be dropped on the way. If output of a call was dropped, a line says so before the next output of the
+//! call, as in [`crate::hub`]. Therefore a follower publishes everything under the lock of its state: in order, and
+//! with that line.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -343,8 +343,8 @@ pub(crate) fn start_relay(
     });
 }
 
-/// Collects the deltas to publish now, which follow the same event. Sets `after` to that event's position, and `omitted`
-/// to the running calls whose last output is not published.
+/// Collects the deltas to publish now, which follow the same event. Sets `after` to that event's position, and
+/// `omitted` to the running calls whose last output is not published.
 fn gather(first: Delta, updates: &mut Updates, after: &mut Seq, omitted: &mut HashSet<CallId>) -> Vec<Delta> {
     let (mut deltas, mut bytes) = (Vec::new(), 0);
     let mut next = Some(Update::Delta(first));

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use sysop_core::event::{Delta, Effect, Input};
 use sysop_core::id::Seq;
+use sysop_core::ui_text;
 
 use super::{Inputs, LiveSession, Worker};
 use crate::port::StoreError;
-use crate::replay::replay;
+use crate::replay::{replay, replay_until};
 use crate::speculate::EarlyCall;
 use crate::{DriverError, LOAD_EVENTS_MAX};
 
@@ -53,10 +54,15 @@ impl LiveSession {
     async fn reload_and_handle(
         self: &Arc<Self>,
         worker: &mut Worker,
-        inputs: Inputs,
+        mut inputs: Inputs,
     ) -> Result<Vec<Effect>, DriverError> {
         // Before the log is read, so that no other process can begin a turn meanwhile.
-        self.claim_when_free(&inputs).await?;
+        self.claim_when_free(&mut inputs).await?;
+        if inputs.is_empty() {
+            // All of them were taken back. The worker's session has handled them already.
+            worker.session = replay_until(self.ports.store.as_ref(), &self.id, worker.seq).await?.0;
+            return Ok(Vec::new());
+        }
         let (session, seq) = replay(self.ports.store.as_ref(), &self.id).await?;
         let settings = session.changes_back_to(&worker.session);
         worker.session = session;
@@ -80,19 +86,25 @@ impl LiveSession {
         self.inbox.lock().reloaded.contains(&event)
     }
 
-    /// Claims the session once no other process works on it. Fails if a user cancels, or if the session ends here.
-    async fn claim_when_free(&self, inputs: &Inputs) -> Result<(), StoreError> {
+    /// Claims the session once no other process works on it. Removes the prompts that users take back meanwhile;
+    /// returns without a claim if none of the inputs is left. Fails if a user cancels, or if the session ends here.
+    async fn claim_when_free(&self, inputs: &mut Inputs) -> Result<(), StoreError> {
         let mut is_told = false;
-        let begins_turn = |input: &Input| matches!(input, Input::Prompt { .. } | Input::Direct { .. });
-        // A cancel before a prompt is for an earlier turn.
-        let last = inputs.iter().rfind(|(input, _)| begins_turn(input) || matches!(input, Input::Cancel));
-        let cancels = last.is_some_and(|(input, _)| matches!(input, Input::Cancel));
         loop {
+            self.withdraw_prompts(inputs);
+            if inputs.is_empty() {
+                return Ok(());
+            }
             let error = match self.lease.claim().await {
                 Err(error @ StoreError::InUse { .. }) => error,
                 claimed => return claimed,
             };
-            if cancels || self.closed().is_some() || self.has_cancel() {
+            // A user may have decided during the attempt.
+            let is_canceled = self.withdraw_prompts(inputs);
+            if inputs.is_empty() {
+                return Ok(());
+            }
+            if is_canceled || self.closed().is_some() {
                 return Err(error);
             }
             if !std::mem::replace(&mut is_told, true) {
@@ -102,8 +114,29 @@ impl LiveSession {
         }
     }
 
-    fn has_cancel(&self) -> bool {
-        self.inbox.lock().inputs.iter().any(|(input, _)| matches!(input, Input::Cancel))
+    /// Carries out the queued requests to take back a prompt that waits: among `inputs`, or behind them in the queue.
+    /// Returns true if a user cancels what is left.
+    fn withdraw_prompts(&self, inputs: &mut Inputs) -> bool {
+        let mut inbox = self.inbox.lock();
+        let mut at = 0;
+        while let Some((input, _)) = inbox.inputs.get(at) {
+            let Input::WithdrawPrompt { text, by } = input.clone() else {
+                at += 1;
+                continue;
+            };
+            let is_it = |(input, _): &(Input, _)| is_prompt(input, &text, by.as_deref());
+            if let Some(newest) = inbox.inputs.range(..at).rposition(is_it) {
+                inbox.inputs.remove(at);
+                inbox.inputs.remove(newest);
+                at -= 1;
+            } else if let Some(newest) = inputs.iter().rposition(is_it) {
+                inbox.inputs.remove(at);
+                inputs.remove(newest);
+            } else {
+                at += 1;
+            }
+        }
+        is_canceled(inputs.iter().chain(&inbox.inputs).map(|(input, _)| input))
     }
 
     /// Publishes the events of the log up to `end` that the worker does not know.
@@ -123,18 +156,29 @@ impl LiveSession {
     }
 }
 
+fn is_prompt(input: &Input, wanted: &str, sender: Option<&str>) -> bool {
+    matches!(input, Input::Prompt { text, by, .. } if text == wanted && by.as_deref() == sender)
+}
+
+/// Returns true if a cancel follows an input that begins work. A cancel before it is for an earlier turn.
+fn is_canceled<'a>(inputs: impl Iterator<Item = &'a Input>) -> bool {
+    let begins_work = |input: &&Input| {
+        matches!(input, Input::Prompt { .. } | Input::Direct { .. } | Input::Retry | Input::Compact { .. })
+    };
+    inputs.skip_while(|input| !begins_work(input)).any(|input| matches!(input, Input::Cancel))
+}
+
 fn waiting_notice(error: &StoreError) -> String {
     let process = match error {
-        StoreError::InUse { process: Some(process), .. } => format!(" ({process})"),
-        StoreError::InUse { process: None, .. }
-        | StoreError::Conflict { .. }
+        StoreError::InUse { process, .. } => *process,
+        StoreError::Conflict { .. }
         | StoreError::LeaseLost { .. }
         | StoreError::NotFound(_)
         | StoreError::NewerLog { .. }
         | StoreError::Unavailable(_)
-        | StoreError::Corrupt(_) => String::new(),
+        | StoreError::Corrupt(_) => None,
     };
-    format!("waiting: the session is running in another process{process}")
+    ui_text::waiting_for_process(process)
 }
 
 fn is_by_another_process(error: &StoreError) -> bool {

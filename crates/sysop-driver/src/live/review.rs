@@ -15,8 +15,6 @@ use sysop_core::tool::ClientTools;
 use super::{LiveSession, SURVEY_TIME_MAX};
 use crate::hooks::SessionHooks;
 
-/// Name under which a hook rejects an approval.
-const BY: &str = "a hook";
 /// Reason why nothing is known of a host whose survey panicked.
 const SURVEY_FAILED: &str = "the survey of the host failed with an internal error";
 /// Reason shown to the user who must decide because the hooks panicked.
@@ -97,7 +95,12 @@ impl LiveSession {
                 let answer = live.hook_answer(hooks.ask_about_approval(&live.id, &asked)).await;
                 if let Some(HookAnswer::Deny { reason }) = answer {
                     let decision = Decision::Reject { reason };
-                    live.deliver(Input::Decision { call, decision, by: BY.to_owned(), person: None });
+                    live.deliver(Input::Decision {
+                        call,
+                        decision,
+                        by: Decision::BY_HOOK.to_owned(),
+                        person: None,
+                    });
                 }
             });
         }

@@ -14,6 +14,8 @@ use sysop_driver::{Driver, Handle, Updates};
 use crate::driving::{DEADLINE, create_lazy, ended, logged, next, until};
 use crate::world::{World, events, spec};
 
+const WAITING: &str = "waiting for another sysop process (pid 7) that is using this session";
+
 fn notices(updates: &[Update]) -> Vec<&str> {
     let text = |update| match update {
         &Update::Delta(Delta::Notice { ref text }) => Some(text.as_str()),
@@ -154,7 +156,7 @@ async fn a_prompt_waits_while_another_process_works_on_the_session() {
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::prompt("second")).expect("open");
     let update = next(&mut updates).await.expect("the session stays open");
-    assert_eq!(notices(&[update]), ["waiting: the session is running in another process (7)"]);
+    assert_eq!(notices(&[update]), [WAITING]);
     world.claimed_elsewhere.store(false, Ordering::SeqCst);
     let begun = |event: &Event| matches!(event, Event::TurnStarted { prompt, .. } if prompt == "second");
     until(&mut updates, begun).await;
@@ -186,8 +188,109 @@ async fn a_cancel_before_a_prompt_does_not_cancel_the_wait_of_that_prompt() {
     handle.send(Input::Cancel).expect("open");
     handle.send(Input::prompt("second")).expect("open");
     let update = next(&mut updates).await.expect("the session stays open");
-    assert_eq!(notices(&[update]), ["waiting: the session is running in another process (7)"]);
+    assert_eq!(notices(&[update]), [WAITING]);
     world.claimed_elsewhere.store(false, Ordering::SeqCst);
     until(&mut updates, ended).await;
     assert_eq!(handle.last_error(), None);
+}
+
+fn withdraw(text: &str) -> Input {
+    Input::WithdrawPrompt { text: text.to_owned(), by: None }
+}
+
+#[tokio::test]
+async fn prompts_that_wait_for_another_process_are_taken_back_and_leave_no_trace() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    let before = world.disk.lock()[handle.id()].len();
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    handle.send(Input::prompt("second")).expect("open");
+    let update = next(&mut updates).await.expect("the session stays open");
+    assert_eq!(notices(&[update]), [WAITING]);
+    for input in [Input::prompt("third"), withdraw("third"), withdraw("second"), Input::Cancel] {
+        handle.send(input).expect("open");
+    }
+    tokio::time::timeout(DEADLINE, handle.settle()).await.expect("nothing waits");
+    assert_eq!((handle.last_error(), world.disk.lock()[handle.id()].len()), (None, before));
+    world.claimed_elsewhere.store(false, Ordering::SeqCst);
+    let rest = prompt(&handle, &mut updates, "fourth").await;
+    let turns =
+        logged(&rest).iter().filter(|logged| matches!(logged.event, Event::TurnStarted { .. })).count();
+    assert_eq!((turns, handle.last_error()), (1, None));
+}
+
+#[tokio::test]
+async fn taking_back_one_prompt_leaves_the_others_waiting() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    handle.send(Input::prompt("second")).expect("open");
+    next(&mut updates).await.expect("a notice");
+    handle.send(Input::prompt("third")).expect("open");
+    handle.send(withdraw("second")).expect("open");
+    let update = next(&mut updates).await.expect("the session stays open");
+    assert_eq!(notices(&[update]), [WAITING], "the third prompt waits now");
+    world.claimed_elsewhere.store(false, Ordering::SeqCst);
+    let rest = until(&mut updates, ended).await;
+    let begun = logged(&rest);
+    let mut prompts = begun.iter().filter_map(|logged| match &logged.event {
+        Event::TurnStarted { prompt, .. } => Some(prompt.as_str()),
+        _ => None,
+    });
+    assert_eq!((prompts.next(), handle.last_error()), (Some("third"), None));
+}
+
+#[tokio::test]
+async fn a_cancel_does_not_close_a_session_in_which_only_a_setting_waits() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    handle.send(Input::Configure { change: ConfigChange::Mode(Mode::Chat) }).expect("open");
+    handle.send(Input::prompt("second")).expect("open");
+    next(&mut updates).await.expect("a notice");
+    handle.send(withdraw("second")).expect("open");
+    handle.send(Input::Cancel).expect("open");
+    world.claimed_elsewhere.store(false, Ordering::SeqCst);
+    let is_chat =
+        |event: &Event| matches!(event, Event::Configured { change: ConfigChange::Mode(Mode::Chat), .. });
+    until(&mut updates, is_chat).await;
+    assert_eq!(handle.last_error(), None);
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_taken_back_during_an_attempt_to_claim_leaves_the_session_open() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    handle.send(Input::prompt("second")).expect("open");
+    next(&mut updates).await.expect("a notice");
+    let user = handle.clone();
+    *world.on_claim.lock() = Some(Box::new(move || {
+        for input in [withdraw("second"), Input::Cancel] {
+            user.send(input).expect("open");
+        }
+    }));
+    tokio::time::timeout(DEADLINE, handle.settle()).await.expect("nothing waits");
+    assert_eq!(handle.last_error(), None);
+    assert!(world.on_claim.lock().is_none(), "it was taken back during an attempt");
+}
+
+#[tokio::test]
+async fn a_cancel_of_a_prompt_behind_a_waiting_setting_closes_the_session() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    continue_elsewhere(&world, &handle, "second").await;
+    world.claimed_elsewhere.store(true, Ordering::SeqCst);
+    handle.send(Input::Configure { change: ConfigChange::Mode(Mode::Chat) }).expect("open");
+    let update = next(&mut updates).await.expect("the session stays open");
+    assert_eq!(notices(&[update]), [WAITING], "the setting waits");
+    handle.send(Input::prompt("third")).expect("open");
+    handle.send(Input::Cancel).expect("open");
+    assert_eq!(next(&mut updates).await, None);
+    assert!(handle.last_error().expect("a reason").contains("running in another process (7)"));
 }

@@ -68,6 +68,8 @@ pub(crate) struct World {
     claims: Arc<()>,
     /// True while another process claims all sessions.
     pub(crate) claimed_elsewhere: AtomicBool,
+    /// Called during the next attempt to claim a session.
+    pub(crate) on_claim: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// True while hosts answer no survey.
     pub(crate) mutes_surveys: AtomicBool,
 }
@@ -97,6 +99,7 @@ impl World {
             disk_arm: tokio::sync::Mutex::default(),
             claims: Arc::default(),
             claimed_elsewhere: AtomicBool::new(false),
+            on_claim: Mutex::default(),
             mutes_surveys: AtomicBool::new(false),
         })
     }
@@ -401,6 +404,10 @@ impl Store for Disk {
     }
 
     async fn claim(&self, id: &SessionId) -> Result<Option<SessionClaim>, StoreError> {
+        let on_claim = self.0.on_claim.lock().take();
+        if let Some(on_claim) = on_claim {
+            on_claim();
+        }
         if self.0.claimed_elsewhere.load(Ordering::SeqCst) {
             return Err(StoreError::InUse { id: id.clone(), process: Some(7) });
         }

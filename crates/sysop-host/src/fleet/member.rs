@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Time that a host has in addition to the call's own timeout, to connect, stop the command and reply.
 const ANSWER_TIME: Duration = Duration::from_secs(90);
-/// Maximum time of a survey. It is limited so that one host does not delay the others. Above the time that a survey waits
-/// for a connection, so that a silent host counts as unreachable, and below the session's limit on a survey.
+/// Maximum time of a survey. It is limited so that one host does not delay the others. Above the time that a survey
+/// waits for a connection, so that a silent host counts as unreachable, and below the session's limit on a survey.
 const SURVEY_TIME_MAX: Duration = Duration::from_millis(9_500);
 /// Maximum time that a call waits for the survey of a host that the last survey did not reach.
 const MISSED_SURVEY_TIME_MAX: Duration = Duration::from_secs(1);
@@ -101,10 +101,14 @@ impl Member {
         outcome
     }
 
-    /// Surveys a call. Returns a survey without facts if the host does not answer in time. A host that the last survey did
-    /// not reach has less time, unless a late survey has reached it since then. It counts as still unreachable if it does
-    /// not answer.
+    /// Surveys a call. Returns a survey without facts if the host does not answer in time. A host that the last survey
+    /// did not reach has less time, unless a late survey has reached it since then. It counts as still unreachable if
+    /// it does not answer. A host that an earlier survey of the same call did not reach stays unreachable for this
+    /// call: whoever allows the call has read that nothing will run there.
     pub(super) async fn survey(&self, call: &ToolCall) -> Survey {
+        if let Some(why) = self.missed(&call.id) {
+            return Survey { unreachable: Some(why), ..Survey::default() };
+        }
         let missed = self.not_surveyed.lock().clone();
         let survey = match missed {
             Some((_, why)) if !self.is_back().await => self.survey_again(call, why).await,

@@ -3,18 +3,22 @@
 
 use sysop_core::missed_hosts::reasons_by_host;
 use sysop_core::policy::{CommandContext, Dialect, GuardOffer, Resolution, ResolvedTarget, Survey};
+use sysop_core::ui_text::split_hint;
 
 use super::member::no_answer;
 
-/// Merges the surveys of the hosts into one. Unreachable hosts are ignored, unless all are unreachable. `names` are the
-/// names of the hosts, in the order of the surveys.
+/// Merges the surveys of the hosts into one. Unreachable hosts are only named, unless all are unreachable. `names` are
+/// the names of the hosts, in the order of the surveys.
 pub(super) fn merged(names: &[&str], surveys: Vec<Survey>) -> Survey {
     let certain_failure = common_failure(names, &surveys);
     let incomplete = missing_facts(names, &surveys);
     let told = names.iter().zip(&surveys);
     let reasons = told.filter_map(|(name, survey)| Some((*name, survey.unreachable.as_deref()?)));
-    let none_reached = reasons_by_host(&reasons.collect::<Vec<_>>());
-    // Unreachable hosts are ignored, because nothing runs there.
+    let reasons: Vec<_> = reasons.collect();
+    let none_reached = reasons_by_host(&reasons);
+    let failures: Vec<_> = reasons.iter().map(|(name, why)| (*name, split_hint(why).0)).collect();
+    let unreached = reasons_by_host(&failures).lines().map(str::to_owned).collect();
+    // The facts of unreachable hosts do not matter, because nothing runs there.
     let mut left = surveys.into_iter().filter(|survey| survey.unreachable.is_none());
     let Some(mut all) = left.next() else {
         return Survey { unreachable: Some(none_reached), ..Survey::default() };
@@ -32,6 +36,7 @@ pub(super) fn merged(names: &[&str], surveys: Vec<Survey>) -> Survey {
     all.context.host = Some(names.join(","));
     all.certain_failure = certain_failure;
     all.incomplete = incomplete;
+    all.unreached = unreached;
     all
 }
 
@@ -195,6 +200,23 @@ mod tests {
             told(&["web1", "web2", "web3"], &[&refused("web1"), &refused("web2"), &refused("web3")]),
             "web[1-3]: connection refused; check the port"
         );
+    }
+
+    #[test]
+    fn hosts_that_cannot_be_reached_are_named_beside_the_facts_of_the_others() {
+        let away = |why: &str| Survey { unreachable: Some(why.to_owned()), ..Survey::default() };
+        let surveys = vec![
+            survey("/srv", Dialect::Bash, "/srv/a"),
+            away("dead1: connection refused; check the port"),
+            away("dead2: connection refused; check the port"),
+            away("cannot reach db: no route"),
+        ];
+        let all = merged(&["web1", "dead1", "dead2", "db"], surveys);
+        assert_eq!(all.unreached, ["dead1, dead2: connection refused", "cannot reach db: no route"]);
+        assert_eq!((all.unreachable, all.incomplete), (None, None));
+        assert_eq!((all.context.dialect, all.targets.len()), (Dialect::Bash, 1));
+        let reached = vec![survey("/srv", Dialect::Bash, "/srv/a"), survey("/srv", Dialect::Bash, "/srv/a")];
+        assert!(merged(&["web1", "web2"], reached).unreached.is_empty());
     }
 
     #[test]

@@ -234,8 +234,8 @@ impl RunningProcess<'_> {
     }
 }
 
-/// Runs `look`, which reads all processes, on a blocking thread, because reading about a process that hangs in the kernel
-/// can block. Returns the default value if this takes too long.
+/// Runs `look`, which reads all processes, on a blocking thread, because reading about a process that hangs in the
+/// kernel can block. Returns the default value if this takes too long.
 pub(super) async fn run_blocking<T: Default + Send + 'static>(
     tree: ProcessTree,
     look: impl FnOnce(&ProcessTree) -> T + Send + 'static,

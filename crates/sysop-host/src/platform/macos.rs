@@ -31,8 +31,8 @@ pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
 /// `POSIX_SPAWN_SETSID` of macOS 10.15 and newer, which the libc crate lacks.
 const SPAWN_SETSID: c_short = 0x0400;
 /// Flags of `posix_spawn` for a new session. A program that `spawn` starts gets only its standard streams. All others,
-/// which `std`, tokio and `pty_process` start, can inherit a pipe or a socket that another thread creates at that moment,
-/// because macOS sets close-on-exec only afterwards.
+/// which `std`, tokio and `pty_process` start, can inherit a pipe or a socket that another thread creates at that
+/// moment, because macOS sets close-on-exec only afterwards.
 pub(crate) const SPAWN_SESSION: c_short = SPAWN_SETSID | libc::POSIX_SPAWN_CLOEXEC_DEFAULT as c_short;
 
 /// There is no fence on macOS, so this has no values.

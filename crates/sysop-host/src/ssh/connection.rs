@@ -212,8 +212,8 @@ impl ConnectionInner {
         }
     }
 
-    /// Like `connect`, but waits at most for the settings' `survey_timeout`, or less shortly after an attempt that did not
-    /// reach the host. The attempt continues after that, so that a slow host is connected when it is needed next.
+    /// Like `connect`, but waits at most for the settings' `survey_timeout`, or less shortly after an attempt that did
+    /// not reach the host. The attempt continues after that, so that a slow host is connected when it is needed next.
     pub(super) async fn connect_for_survey(self: &Arc<Self>) -> Result<(), SshError> {
         if self.settings.container().is_some() {
             return Ok(());

@@ -26,8 +26,8 @@ impl RecentMiss {
         }
     }
 
-    /// Records the result of an attempt. Returns the error of the attempt, or of an earlier one if there is no result in
-    /// time (`None`). `destination` names the host.
+    /// Records the result of an attempt. Returns the error of the attempt, or of an earlier one if there is no result
+    /// in time (`None`). `destination` names the host.
     pub(super) fn note(
         &self,
         result: Option<Result<(), SshError>>,

@@ -43,8 +43,8 @@ pub(super) async fn resolve(
     parse(targets, &output, session_start_s)
 }
 
-/// Parses `f PATH TIME TEXT` for each file, where TEXT is `m` for a missing one, and `r` or `u` at the end of each target,
-/// all terminated by NUL.
+/// Parses `f PATH TIME TEXT` for each file, where TEXT is `m` for a missing one, and `r` or `u` at the end of each
+/// target, all terminated by NUL.
 fn parse(targets: Vec<Target>, output: &[u8], session_start_s: i64) -> Option<Vec<ResolvedTarget>> {
     let mut fields = output.split(|byte| *byte == 0);
     let mut resolved = Vec::new();

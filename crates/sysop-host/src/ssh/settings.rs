@@ -40,8 +40,8 @@ pub struct SshSettings {
     pub askpass_helper: Option<PathBuf>,
     /// Timeout for the host's response. Time spent in prompts does not count.
     pub connect_timeout: Duration,
-    /// Maximum time that a survey waits for the connection. Time spent in prompts does not count. A connection that takes
-    /// longer is still opened, for the next call.
+    /// Maximum time that a survey waits for the connection. Time spent in prompts does not count. A connection that
+    /// takes longer is still opened, for the next call.
     pub survey_timeout: Duration,
 }
 

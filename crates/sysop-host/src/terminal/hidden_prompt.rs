@@ -43,9 +43,9 @@ impl HiddenPrompt {
         drawn.extend_from_slice(token.bytes());
     }
 
-    /// Returns the output that draws the prompt where the cursor is, or nothing if `shown`, the row up to the cursor, is
-    /// this prompt, or its end if the row continues the one above. A row that has another text is an earlier or incomplete
-    /// prompt, or a prompt with text that we have deleted, and is replaced.
+    /// Returns the output that draws the prompt where the cursor is, or nothing if `shown`, the row up to the cursor,
+    /// is this prompt, or its end if the row continues the one above. A row that has another text is an earlier or
+    /// incomplete prompt, or a prompt with text that we have deleted, and is replaced.
     pub(super) fn missing(self, shown: &str, is_continued: bool) -> Vec<u8> {
         let Some(drawn) = self.drawn else { return Vec::new() };
         if shown.is_empty() {

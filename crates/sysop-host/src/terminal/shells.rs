@@ -156,7 +156,8 @@ macro_rules! functions {
     };
 }
 
-/// Runs a read-only command with git settings for this command only, which keep git from running a repository's programs.
+/// Runs a read-only command with git settings for this command only, which keep git from running a repository's
+/// programs.
 macro_rules! guarded {
     ($before:literal, $eval:literal) => {
         concat!("__sysop_g() { ", $before, "GUARD", $eval, r#" "$__sysop_x"; }; "#)

@@ -1,7 +1,7 @@
 //! Text replacement of `edit_file`, as a pure function of bytes.
 //!
-//! A file whose lines all end in CRLF is edited as if they ended in LF: models write LF, which becomes CRLF again in the
-//! file. Files that are not UTF-8 are edited byte by byte.
+//! A file whose lines all end in CRLF is edited as if they ended in LF: models write LF, which becomes CRLF again in
+//! the file. Files that are not UTF-8 are edited byte by byte.
 
 use std::borrow::Cow;
 

@@ -533,6 +533,23 @@ async fn a_call_does_not_run_on_a_host_that_is_back_for_a_later_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_host_that_a_proposal_called_unreachable_does_not_run_the_call_if_it_is_back_before_the_answer() {
+    let unreachable = Arc::new(Mutex::new(Some("connection refused".to_owned())));
+    let survey_time = Arc::new(Mutex::new(Duration::from_millis(100)));
+    let dead = Fake { unreachable: Arc::clone(&unreachable), survey_time, ..ends(exited(0, "it ran")) };
+    let fleet = fleet([("web1", ends(exited(0, "up"))), ("dead1", dead)]);
+    let named = |id: &str| ToolCall { id: CallId::new(id), ..call("bash", json!({ "command": "x" })) };
+    let proposed = fleet.survey(&named("first")).await.unreached;
+    *unreachable.lock() = None;
+    assert_eq!(proposed, ["dead1: connection refused"]);
+    assert_eq!(fleet.survey(&named("first")).await.unreached, proposed);
+    let output = run(&fleet, named("first")).await.output;
+    assert!(output.contains("connection refused") && !output.contains("it ran"), "{output}");
+    assert!(fleet.survey(&named("next")).await.unreached.is_empty());
+    assert!(run(&fleet, named("next")).await.output.contains("it ran"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_survey_names_the_host_that_did_not_answer_in_time() {
     let silent = || Fake { is_silent: true, ..ends(exited(0, "")) };
     let survey = fleet([("web1", ends(exited(0, ""))), ("web2", silent())])

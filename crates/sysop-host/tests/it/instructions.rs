@@ -11,8 +11,8 @@ use sysop_host::{
 
 use crate::sshd::{Login, shared};
 
-/// Reads the files of a root on this machine, and again through sshd with usual and with busybox' programs; all must find
-/// the same.
+/// Reads the files of a root on this machine, and again through sshd with usual and with busybox' programs; all must
+/// find the same.
 async fn found(root: &Path) -> Vec<InstructionText> {
     let here = read_instruction_files(root, None);
     for login in [Login::Bash, Login::Ash] {

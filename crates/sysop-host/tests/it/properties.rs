@@ -23,7 +23,8 @@ fn printable() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    // **Feature: agent-rs, Property 9: For any shell command string, executing it SHALL capture both stdout and stderr, and the combined output SHALL be stored in execution_output.**
+    // **Feature: agent-rs, Property 9: For any shell command string, executing it SHALL capture both stdout and stderr,
+    // and the combined output SHALL be stored in execution_output.**
     #[test]
     fn property_9_command_execution_output_capture(
         pieces in proptest::collection::vec((any::<bool>(), printable()), 0..8),
@@ -45,7 +46,8 @@ proptest! {
         prop_assert_eq!(outcome.output, format!("{expected}{border}[exit code {code}]"));
     }
 
-    // **Feature: agent-rs, Property 19: For any command output exceeding the configured max_output_bytes or max_output_lines, the output SHALL be truncated and the truncated flag SHALL be set to true.**
+    // **Feature: agent-rs, Property 19: For any command output exceeding the configured max_output_bytes or
+    // max_output_lines, the output SHALL be truncated and the truncated flag SHALL be set to true.**
     #[test]
     fn property_19_output_truncation_safety(
         lines in proptest::collection::vec("[a-zß€]{0,60}", 0..80),

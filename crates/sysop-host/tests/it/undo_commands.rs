@@ -579,8 +579,8 @@ back() { # NUMBER
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2, max_shrink_iters: 12, ..ProptestConfig::default() })]
 
-    /// The steps are undone from the last to the first; after each, everything is as before that step. A failure prints the
-    /// numbers of the changes, and the seed is kept beside this file.
+    /// The steps are undone from the last to the first; after each, everything is as before that step. A failure prints
+    /// the numbers of the changes, and the seed is kept beside this file.
     #[test]
     fn random_sequences_of_all_kinds_of_changes_are_undone_in_a_namespace(
         steps in prop::collection::vec(0..CHANGES.len(), 1..=10)

@@ -4,8 +4,8 @@
 //! The window is the one that the server runs the model with, not the one that the model was trained with. A
 //! server that does not report it is queried only once; failures are silent.
 //!
-//! Sources: llama.cpp `tools/server/server-context.cpp` (`/v1/models`, `/props`); vLLM `ModelCard`; LM Studio's REST API
-//! (`/api/v1/models`).
+//! Sources: llama.cpp `tools/server/server-context.cpp` (`/v1/models`, `/props`); vLLM `ModelCard`; LM Studio's REST
+//! API (`/api/v1/models`).
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

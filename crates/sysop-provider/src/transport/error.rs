@@ -11,6 +11,12 @@ use super::{CallContext, CallPhase, ModelCall, RetryAdvice, causes, is_loopback,
 /// Words that distinguish a certificate problem from a network problem.
 const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIssuer"];
 
+/// Name that is sent to the server of `LLM_BASE_URL` if no model is named.
+pub const UNNAMED_MODEL: &str = "default";
+
+/// Ends of URLs that are pasted in place of a base URL.
+const ENDPOINTS: [&str; 4] = ["/chat/completions", "/completions", "/models", "/responses"];
+
 /// Failure of one attempt of a call.
 #[derive(Debug)]
 pub(super) struct RequestError {
@@ -132,6 +138,18 @@ impl ModelCall {
         format!("{next}, or choose another model")
     }
 
+    /// Adds how to name a model to the failure of [`UNNAMED_MODEL`] on the server of `LLM_BASE_URL`. The hint is also
+    /// right if someone typed that name, because the server has no such model.
+    pub(super) fn with_name_hint(&self, failure: ModelFailure) -> ModelFailure {
+        let is_of_variables = self.context.sources.base_url.as_deref() == Some("LLM_BASE_URL");
+        let is_placeholder = is_of_variables && self.request.model.name == UNNAMED_MODEL;
+        if !is_placeholder || failure.kind != FailureKind::UnknownModel {
+            return failure;
+        }
+        let hint = "set LLM_DEFAULT_MODEL to the name of a model on that server";
+        ModelFailure { message: format!("{}; {hint}", failure.message), ..failure }
+    }
+
     fn is_here(&self) -> bool {
         reqwest::Url::parse(&self.origin).is_ok_and(|url| is_loopback(&url))
     }
@@ -163,12 +181,19 @@ pub(crate) fn missing_api_hint(target: &ProviderInfo, setting: &str, base_url: &
     format!("check {setting}{meant}")
 }
 
-/// Returns the usual address of the API on an OpenAI-compatible server, or `None` if `base_url` names more than the
-/// server.
+/// Returns the probable address of the API on an OpenAI-compatible server if `base_url` names only the server, or one
+/// of the API's endpoints; otherwise `None`.
 pub fn with_api_path(base_url: &str) -> Option<String> {
     let url = reqwest::Url::parse(base_url.trim()).ok()?;
-    let root = format!("{}/", url.origin().ascii_serialization());
-    (url.as_str() == root).then(|| format!("{root}v1"))
+    let origin = url.origin().ascii_serialization();
+    // A URL with credentials or a query gets no suggestion.
+    let path = url.as_str().strip_prefix(&origin)?.split_once('?').is_none().then(|| url.path())?;
+    let path = path.trim_end_matches('/');
+    let base = match path {
+        "" => "",
+        _ => ENDPOINTS.iter().find_map(|endpoint| path.strip_suffix(endpoint))?,
+    };
+    Some(if base.is_empty() { format!("{origin}/v1") } else { format!("{origin}{base}") })
 }
 
 /// Returns true if the connection was closed before the first byte of a response.
@@ -221,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_without_a_path_may_lack_v1() {
+    fn a_base_url_may_lack_v1_or_have_an_endpoint() {
         let meant = |url: &str| missing_api_hint(OPENAI, "LLM_BASE_URL", url);
         for url in ["http://127.0.0.1:8000", "http://127.0.0.1:8000/"] {
             assert_eq!(meant(url), "check LLM_BASE_URL: did you mean `http://127.0.0.1:8000/v1`?");
@@ -229,6 +254,13 @@ mod tests {
         for url in
             ["http://h/v1", "http://h/api", "http://h?api-version=2", "http://me:secret@h", "h:8000", ""]
         {
+            assert_eq!(meant(url), "check LLM_BASE_URL", "{url}");
+        }
+        for endpoint in ["chat/completions", "chat/completions/", "completions", "models", "responses"] {
+            let hint = meant(&format!("http://127.0.0.1:8000/v1/{endpoint}"));
+            assert_eq!(hint, "check LLM_BASE_URL: did you mean `http://127.0.0.1:8000/v1`?", "{endpoint}");
+        }
+        for url in ["http://h/v1/models?a=b", "http://me:secret@h/v1/models", "http://h/mymodels"] {
             assert_eq!(meant(url), "check LLM_BASE_URL", "{url}");
         }
         let other = missing_api_hint(ANTHROPIC, "base_url", "http://h");

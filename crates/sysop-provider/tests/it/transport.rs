@@ -191,6 +191,22 @@ async fn hints_name_the_place_of_the_setting() {
 }
 
 #[tokio::test]
+async fn an_unknown_model_that_nothing_names_gets_a_hint() {
+    let unknown = || Answer::json(404, r#"{"error":{"message":"The model `default` does not exist."}}"#);
+    let server = Server::start(vec![unknown(), unknown()]).await;
+    let sources = SettingSources { base_url: Some("LLM_BASE_URL".into()), ..SettingSources::default() };
+    let endpoint = Endpoint { base_url: Some(server.url.clone()), sources, ..Endpoint::default() };
+    for (name, is_hinted) in [("default", true), ("qwen", false)] {
+        let mut request = hello();
+        request.model.name = name.to_owned();
+        let failure = ask(&openai(endpoint.clone()), request).await.failure();
+        assert_eq!(failure.kind, FailureKind::UnknownModel);
+        let hint = "; set LLM_DEFAULT_MODEL to the name of a model on that server";
+        assert_eq!(failure.message.ends_with(hint), is_hinted, "{}", failure.message);
+    }
+}
+
+#[tokio::test]
 async fn the_hint_says_why_no_key_was_sent() {
     let server = Server::start(vec![Answer::json(401, "{}")]).await;
     let why = "no key was sent: LLM_AUTH_TOKEN is not set";

@@ -677,8 +677,8 @@ fn help(console: &mut impl ApprovalIo, pager: &Pager<'_>, question: &ApprovalPro
     Ok(())
 }
 
-/// Returns the character of a key: control characters for Ctrl+C, Ctrl+D, Ctrl+P and Ctrl+Z, line feed for Enter, `None`
-/// for a key without one.
+/// Returns the character of a key: control characters for Ctrl+C, Ctrl+D, Ctrl+P and Ctrl+Z, line feed for Enter,
+/// `None` for a key without one.
 fn character(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
         return Some('\n');

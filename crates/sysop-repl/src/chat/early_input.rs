@@ -21,8 +21,8 @@ pub(super) struct EarlyInput {
 }
 
 impl EarlyInput {
-    /// Reads what is in the input queue of the terminal on standard input. Must be called before anything else reads from
-    /// it, and after the quiet mode was entered.
+    /// Reads what is in the input queue of the terminal on standard input. Must be called before anything else reads
+    /// from it, and after the quiet mode was entered.
     pub(super) fn read() -> Self {
         let mut bytes = [0; EARLY_BYTES_MAX];
         let stdin = io::stdin();

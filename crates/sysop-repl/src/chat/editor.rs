@@ -137,8 +137,8 @@ pub(super) fn editor(
     (editor, None)
 }
 
-/// Lets the user edit text, of any number of lines, that is not a prompt. Returns `None` if the user cancels with Esc or
-/// Ctrl+C.
+/// Lets the user edit text, of any number of lines, that is not a prompt. Returns `None` if the user cancels with Esc
+/// or Ctrl+C.
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut keys = key_bindings();
     keys.add_binding(KeyModifiers::NONE, KeyCode::Esc, ReedlineEvent::CtrlC);
@@ -226,8 +226,8 @@ fn restrict_to_owner(path: &Path) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// Edit mode that removes control characters from pasted text, because the editor would draw them as is. Ctrl+C during a
-/// search of the history ends only the search, and Ctrl+P in an empty line resumes a paused turn.
+/// Edit mode that removes control characters from pasted text, because the editor would draw them as is. Ctrl+C during
+/// a search of the history ends only the search, and Ctrl+P in an empty line resumes a paused turn.
 ///
 /// The editor handles all keys of a batch before a change of the terminal's size, so it would draw the line in its old
 /// place, and clear the rows below it. So the change is put before the next key here, also if its event comes later.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use calls::UNSENT;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
@@ -110,8 +111,8 @@ impl Terminal for FakeTerminal {
     }
 }
 
-/// Prompt that the session does not send before it ends.
-const UNSENT: &str = "unsent";
+/// A typed command that is not sent.
+const REFUSED: &str = "w";
 const TAKEN: &str = "session s-1 was changed by another process; reopen it";
 
 #[derive(Default)]
@@ -143,6 +144,7 @@ struct State {
     refused: Vec<QuestionId>,
     /// Answers given to programs, in order.
     answers: Vec<String>,
+    connection: ServerConnection,
     /// True once a call has been asked about again.
     has_asked_again: bool,
 }
@@ -243,6 +245,10 @@ impl SessionHandle for FakeSession {
         if state.is_taken {
             return Err(TAKEN.to_owned());
         }
+        if matches!(&input, Input::Direct { arguments, .. } if arguments.get("command") == Some(&json!(REFUSED)))
+        {
+            return Err("not sent; the session is full".to_owned());
+        }
         state.inputs.push(input.clone());
         match input == Input::prompt(UNSENT) {
             true => state.end_taken(),
@@ -284,9 +290,7 @@ impl SessionHandle for FakeSession {
     }
 
     fn connection(&self) -> ServerConnection {
-        let has_unsent = self.state.lock().inputs.contains(&Input::prompt(UNSENT));
-        let undelivered = has_unsent.then(|| UNSENT.to_owned()).into_iter().collect();
-        ServerConnection { undelivered, ..ServerConnection::default() }
+        self.state.lock().connection()
     }
 }
 
@@ -500,10 +504,10 @@ impl State {
                 self.runs_asking(call, &[("Password: ", QuestionKind::Secret)]);
             }
             "hostkey" => self.runs_sudo(&[(HOST_KEY, QuestionKind::Text)]),
-            "bob" => {
+            "bob" | "bob-w" => {
                 // This user's turn does not end before Bob's command: the next line would be read at any moment of it.
                 self.say("Waiting for Bob.");
-                self.direct_by("bob", "uptime");
+                self.direct_by("bob", if word == "bob" { "uptime" } else { REFUSED });
             }
             "shared" => {
                 self.delta(Delta::Control { holder: Some("web".into()) });
@@ -672,7 +676,7 @@ impl State {
             Decision::Reject { reason } => {
                 let outcome = Outcome::new(Status::Rejected, format!("{REJECTED_BY_USER}. Reason: {reason}"));
                 self.publish(Event::ToolFinished { call: id.clone(), outcome });
-                if reason == "stop" || self.step == 0 {
+                if matches!(&*reason, "stop" | sysop_core::outcome::NO_TERMINAL) || self.step == 0 {
                     return self.end(StopReason::Cancelled, None);
                 }
                 self.next_step();

@@ -31,8 +31,8 @@ pub(super) struct LiveOutput {
     title: &'static str,
     /// True if the panel has a top, but no bottom yet.
     open: bool,
-    /// Strips control sequences in such a way that the user sees the same text as the model: of a progress display, only
-    /// the last state.
+    /// Strips control sequences in such a way that the user sees the same text as the model: of a progress display,
+    /// only the last state.
     stripper: Stripper,
     line: TextRow,
     line_bytes: usize,

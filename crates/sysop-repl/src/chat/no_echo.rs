@@ -29,8 +29,8 @@ impl NoEcho {
         })
     }
 
-    /// Only hides keys; the next program reads them as lines. Returns `None` without a keyboard, or if another program may
-    /// set the terminal's mode: the shell during a background task, or a pager that reads the output.
+    /// Only hides keys; the next program reads them as lines. Returns `None` without a keyboard, or if another program
+    /// may set the terminal's mode: the shell during a background task, or a pager that reads the output.
     pub(crate) fn of_keys() -> Option<Self> {
         if !std::io::stdout().is_terminal() || !is_in_foreground() {
             return None;

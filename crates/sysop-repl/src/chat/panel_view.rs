@@ -129,12 +129,8 @@ impl ReplView for PanelView {
         let panel = Panel::new(screen.render_options());
         let (host, folder) = transcript.session_info().map_or(("", ""), |facts| facts.place_of_plan(plan));
         let place = ProposalLocation { host, folder };
-        let title = match transcript.call_number(&plan.call.id) {
-            Some((number, count)) if count > 1 => format!("PLAN {number} of {count}"),
-            Some(_) | None => "PLAN".to_owned(),
-        };
         let rows = plan::rows(plan, place, transcript.session_info(), panel.inner());
-        ApprovalPrompt::new(panel.around(&title, rows), plan, transcript)
+        ApprovalPrompt::new(panel.around(&plan::title(plan, transcript), rows), plan, transcript)
     }
 
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
@@ -432,7 +428,6 @@ impl PanelView {
         transcript: &Transcript,
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
-        let why = words::waiting_for(transcript.phase(), "", "").unwrap_or_default();
         let mut text = match reason {
             PauseReason::Asked => {
                 "paused; Ctrl+P or /resume to resume; /stop, a new prompt, !COMMAND or /undo to cancel"
@@ -442,9 +437,11 @@ impl PanelView {
                 "paused: the model repeated the same call 3 times; /resume to resume, /stop to cancel"
                     .to_owned()
             }
-            PauseReason::Interrupted => format!(
-                "{why}: sysop exited during this turn; check the running command, then /resume or /stop"
-            ),
+            PauseReason::Interrupted => {
+                let why = transcript.interruption().unwrap_or("sysop exited during this turn");
+                let check = if transcript.interrupts_call() { "check it, then " } else { "" };
+                format!("interrupted: {why}; {check}/resume or /stop")
+            }
             PauseReason::Budget => {
                 let detail = sysop_core::text::neutralize_line(detail.unwrap_or_default());
                 format!("paused by the budget: {detail}; /resume to grant it once more, /stop to cancel")

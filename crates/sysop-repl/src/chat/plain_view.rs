@@ -192,9 +192,9 @@ impl ReplView for PlainView {
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
         let Some(facts) = transcript.session_info() else { return Ok(()) };
         let text = format!(
-            "sysop: {} on {}, approval {}",
+            "sysop: {} {}, approval {}",
             facts.model,
-            words::place(facts.place()),
+            words::on_place(facts.place()),
             approval_label(facts.approve)
         );
         screen.text(&format!("{}\n\n", safe(&text)))
@@ -365,7 +365,8 @@ impl PlainView {
         if let Some(place) = words::full_output(outcome, self.artifacts.as_deref()) {
             screen.text(&format!("({place})\n"))?;
         }
-        match changed_line(outcome, transcript.tool_calls()) {
+        let changed = changed_line(outcome, transcript.tool_calls());
+        match changed.or_else(|| transcript.terminal_hint(call, outcome)) {
             Some(line) => screen.text(&format!("({})\n", safe(&line))),
             None => Ok(()),
         }

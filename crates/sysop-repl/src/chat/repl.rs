@@ -8,6 +8,7 @@ mod label;
 mod leaving;
 mod opening;
 mod prompter;
+mod server_link;
 mod shell;
 mod type_ahead;
 
@@ -51,6 +52,7 @@ use crate::render::{RenderOptions, words};
 use approvals::{EditedApproval, OpenApproval};
 use commands::with_own_commands;
 use opening::SessionUpdates;
+use server_link::ServerLink;
 use shell::AttachedShell;
 
 const LINE_NOT_SENT: &str =
@@ -116,8 +118,7 @@ pub(super) struct Repl {
     pausing: bool,
     expected: Option<(AwaitedUpdate, Instant)>,
     draft: String,
-    /// Prompt that was sent, until it is in the log.
-    unconfirmed: Option<String>,
+    server_link: ServerLink,
     /// Prompts that were typed here and are queued behind the current turn.
     queued: Vec<String>,
     /// Prompts of `queued` that a stop dropped, until they return to the input.
@@ -225,7 +226,7 @@ impl Repl {
             pausing: false,
             expected: None,
             draft: early.draft,
-            unconfirmed: None,
+            server_link: ServerLink::default(),
             queued: Vec::new(),
             dropped: Vec::new(),
             waiting: early.lines.into(),
@@ -328,7 +329,8 @@ impl Repl {
             return if self.replaying() {
                 Ok(())
             } else {
-                self.view.update(update, &self.transcript, &mut self.screen)
+                self.view.update(update, &self.transcript, &mut self.screen)?;
+                self.tell_server_change(update)
             };
         };
         let is_foreign = self.session.is_by_another_process(logged.seq);
@@ -343,10 +345,8 @@ impl Repl {
             }
             (Some((AwaitedUpdate::Turn, _)) | None, _) => {}
         }
-        if let Event::TurnStarted { prompt: text, .. } | Event::PromptQueued { text, .. } = &logged.event
-            && !is_foreign
-        {
-            self.unconfirmed.take_if(|sent| sent == text);
+        if !is_foreign {
+            self.note_logged_prompt(&logged.event);
         }
         if matches!(logged.event, Event::TurnEnded { .. }) {
             self.turn_interrupted = false;
@@ -400,7 +400,7 @@ impl Repl {
         self.view.say(&why, StyleRole::Bad, &mut self.screen)?;
         // What a server did not confirm is told when the connection is closed.
         let untold = self.session.connection().undelivered;
-        if let Some(prompt) = self.unconfirmed.take().filter(|prompt| !untold.contains(prompt)) {
+        if let Some(prompt) = self.server_link.unlogged.take().filter(|prompt| !untold.contains(prompt)) {
             self.view.say(&format!("not sent: {prompt}"), StyleRole::Warn, &mut self.screen)?;
         }
         self.is_closed = true;
@@ -692,11 +692,16 @@ impl Repl {
 
     fn direct(&mut self, tool: &str, arguments: serde_json::Value, origin: Origin) -> io::Result<()> {
         let serde_json::Value::Object(arguments) = arguments else { return Ok(()) };
-        self.view.own_call(OwnCall::new(tool, &arguments));
+        let own_call = OwnCall::new(tool, &arguments);
         self.send_and_expect(
             Input::Direct { tool: tool.to_owned(), arguments, origin, by: None },
             AwaitedUpdate::Turn,
-        )
+        )?;
+        // Nothing is expected of a call that was refused. The same call of another participant is then not this one.
+        if self.expected.is_some() {
+            self.view.own_call(own_call);
+        }
+        Ok(())
     }
 
     pub(super) async fn open(&mut self, which: SessionSelector) -> io::Result<()> {

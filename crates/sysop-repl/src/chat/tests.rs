@@ -1,7 +1,7 @@
 //! The REPL in a real terminal and through a pipe.
 //!
-//! The REPL uses the process's standard streams, so it runs in a process of its own: this test program with the test below
-//! that acts as the binary. The file is long because of the screens that it shows.
+//! The REPL uses the process's standard streams, so it runs in a process of its own: this test program with the test
+//! below that acts as the binary. The file is long because of the screens that it shows.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -105,6 +105,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
         confirm: Some(exec::confirm_on_terminal(true)),
         service: None,
         resume_flags: String::new(),
+        budget: Default::default(),
         hides_keys: true,
         stops: exec::signals().unwrap(),
     }

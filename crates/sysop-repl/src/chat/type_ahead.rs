@@ -47,8 +47,8 @@ pub(super) struct TypeAheadFlags<'a> {
     pub(super) cleared: &'a AtomicBool,
 }
 
-/// Reads keys until Enter or until one of the `flags` is set. `text` is what was typed before. Calls `show` with the end
-/// of the text, which is what a row can show, after each change. The terminal must not echo.
+/// Reads keys until Enter or until one of the `flags` is set. `text` is what was typed before. Calls `show` with the
+/// end of the text, which is what a row can show, after each change. The terminal must not echo.
 pub(super) fn read(
     text: String,
     flags: TypeAheadFlags<'_>,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use sysop_core::event::{Input, Origin, StopReason};
 use sysop_core::id::{Seq, TurnId};
-use sysop_core::outcome::Outcome;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::config_error_place;
 use tokio::time::Instant;
 
 use super::ExecRun;
@@ -122,6 +123,7 @@ impl SequenceRun {
 impl ExecRun {
     /// Sends the first input, and begins the sequence if there is one. Returns the exit code if the run has ended.
     pub(super) fn start(&mut self, input: Option<Input>) -> Option<Exit> {
+        self.name_chosen_session();
         // Cancel a turn that is left running, because nobody may be there to answer its questions.
         let left = (self.opened.last > Seq(0)).then_some(Input::Cancel);
         for input in left.into_iter().chain(input) {
@@ -141,9 +143,13 @@ impl ExecRun {
         Some(Exit::Failed)
     }
 
-    /// Notes which hosts the call did not reach, and keeps the outcome of a sequence's call until the turn has ended.
+    /// Notes which hosts the call did not reach and which error in the config denied it, and keeps the outcome of a
+    /// sequence's call until the turn has ended.
     pub(super) fn note_outcome(&mut self, outcome: &Outcome) {
         self.missed_hosts.note_outcome(outcome);
+        if self.config_error.is_none() && outcome.status == Status::Rejected {
+            self.config_error = config_error_place(&outcome.output).map(str::to_owned);
+        }
         if let Some(run) = &mut self.sequence {
             run.outcome = Some(outcome.clone());
         }

@@ -1,8 +1,9 @@
 //! The end of a run that a signal or Ctrl+C asks to stop, and the line that says what became of its call.
 
+use sysop_core::budget_scope::BudgetFlag;
 use sysop_core::catalog::BASH_TOOL;
 use sysop_core::event::Input;
-use sysop_core::id::CallId;
+use sysop_core::id::{CallId, Seq};
 use sysop_core::outcome::Status;
 use sysop_core::tool::RUN_COMMAND;
 use sysop_core::transcript::SessionPhase;
@@ -76,6 +77,17 @@ impl ExecRun {
         if let Some(stop) = self.stop.as_mut().filter(|stop| stop.call.as_ref() == Some(call)) {
             stop.status = Some(status);
         }
+    }
+
+    /// Returns the hint on how to raise the limit named in `detail`, or an empty string if no flag sets it or the input
+    /// is no prompt. The hint says if an earlier run has set the limit.
+    pub(super) fn way_to_raise(&self, detail: &str) -> String {
+        let is_task = matches!(self.sent, Some(Input::Prompt { .. }));
+        let Some(limit) = BudgetFlag::of_sentence(detail).filter(|_| is_task) else { return String::new() };
+        let is_earlier = self.opened.last > Seq(0) && !limit.is_set(&self.budget);
+        let origin = if is_earlier { " (the limit is kept from an earlier run)" } else { "" };
+        let (ExecPrinter { session, resume_flags, .. }, flag) = (&self.printer, limit.name());
+        format!("{origin}; raise the limit with `sysop exec --resume {session} {resume_flags}{flag} N TASK`")
     }
 
     /// Says what a stop did, and how to go on.

@@ -67,6 +67,7 @@ fn rig(task: ExecTask) -> Rig {
         confirm: None,
         service: None,
         resume_flags: String::new(),
+        budget: Budget::default(),
         hides_keys: false,
         stops,
     };
@@ -401,7 +402,12 @@ async fn without_a_prompt_an_approval_exits_3_and_runs_nothing() {
     "#]],
     )
     .await;
-    assert!(matches!(fake.inputs().last(), Some(Input::Cancel)));
+    let inputs = fake.inputs();
+    let Some([Input::Decision { decision, by, .. }, Input::Cancel]) = inputs.last_chunk() else {
+        panic!("{inputs:?}")
+    };
+    let reason = "there is no terminal to ask on".to_owned();
+    assert_eq!((by.as_str(), decision), (Decision::BY_SYSOP, &Decision::Reject { reason }));
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
-//! The end of a run whose call needs an approval that nobody can give. It shows the whole call and why it was asked about.
+//! The end of a run whose call needs an approval that nobody can give. It shows the whole call and why it was asked
+//! about.
 
+use sysop_core::event::{Decision, Input};
 use sysop_core::id::CallId;
+use sysop_core::outcome::NO_TERMINAL;
 use sysop_core::policy::RiskClass;
 use sysop_core::preview::STILL_CHECKING;
 use sysop_core::text::neutralize_line;
@@ -22,20 +25,28 @@ impl ExecRun {
         let command = safe(&plan.command);
         let is_short = !command.contains('\n') && command.chars().count() <= QUOTED_CHARS_MAX;
         let named = if is_short { format!("`{command}`") } else { "the command below".to_owned() };
-        self.printer.error(&format!(
-            "{named} needs approval, but there is no terminal to ask on; it did not run; {hint}"
-        ));
+        self.printer.error(&format!("{named} needs approval, but {NO_TERMINAL}; it did not run; {hint}"));
         if !is_short {
             command.lines().for_each(|line| self.printer.say(&format!("  {line}")));
         }
         for why in reasons(&plan) {
             self.printer.say(&format!("reason: {}", neutralize_line(why)));
         }
+        for finding in plan.risk.findings.iter().filter(|finding| finding.is_unreached()) {
+            self.printer.note(&neutralize_line(&finding.why));
+        }
         for line in plan.preview.iter().filter(|line| *line != STILL_CHECKING) {
             self.printer.note(&format!("preview: {}", line.replace('\n', " ")));
         }
         if let Some(guard) = plan.guarded.map(ui_text::guarded) {
             self.printer.note(&guard);
+        }
+        // A server would take this for a decision of its user.
+        if self.opened.session.viewer().is_none() {
+            let decision = Decision::Reject { reason: NO_TERMINAL.to_owned() };
+            let (call, by) = (call.clone(), Decision::BY_SYSOP.to_owned());
+            // If the session has ended, there is nothing to reject.
+            let _ = self.opened.session.send(Input::Decision { call, decision, by, person: None });
         }
         self.end(Exit::ApprovalNeeded)
     }

@@ -2,7 +2,7 @@
 //! not show styles.
 
 use sysop_core::policy::RiskClass;
-use sysop_core::transcript::{Proposal, SessionInfo};
+use sysop_core::transcript::{Proposal, SessionInfo, Transcript};
 use sysop_core::undo::hosts_of_call;
 use sysop_term::TextRow;
 use sysop_term::plan::{
@@ -18,6 +18,14 @@ pub(crate) struct ProposalLocation<'a> {
     pub(crate) folder: &'a str,
 }
 
+/// Returns the title of a proposal, with its number among the calls of the reply if there are several.
+pub(crate) fn title(plan: &Proposal, transcript: &Transcript) -> String {
+    match transcript.call_number(&plan.call.id) {
+        Some((number, count)) if count > 1 => format!("PLAN {number} of {count}"),
+        Some(_) | None => "PLAN".to_owned(),
+    }
+}
+
 /// Returns everything that the user must know before answering: the reason, location, command, risk and the
 /// scope of the session grant.
 pub(crate) fn rows(
@@ -30,7 +38,7 @@ pub(crate) fn rows(
     out.extend(reason_rows(plan, columns, THEME));
     let host = hosts_of_call(&plan.call, place.host);
     let several = words::is_fleet(&host);
-    let text = format!("on {} in {}", words::place(&host), place.folder);
+    let text = format!("{} in {}", words::on_place(&host), place.folder);
     // An answer that starts a command on several hosts must stand out.
     let role = if several { StyleRole::Strong } else { StyleRole::Dim };
     out.extend(wrap(&row(&text, role), columns, 2));

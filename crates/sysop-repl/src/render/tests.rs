@@ -86,12 +86,12 @@ fn the_change_of_a_file_is_shown_once() {
 }
 
 #[test]
-fn a_write_that_leaves_its_file_as_it_is_adds_no_line() {
+fn a_write_of_the_same_content_adds_no_line() {
     let mut plan = plan("", Vec::new());
     plan.call.name = "write_file".into();
     let arguments = json!({ "path": "f", "content": "one\ntwo\n" });
     plan.call.arguments = Arguments::Object(arguments.as_object().cloned().expect("it is an object"));
-    plan.preview = vec!["leaves f as it is".to_owned()];
+    plan.preview = vec!["rewrites f with the same content".to_owned()];
     let text = shown(&boxed(&plan, 80));
     assert!(text.contains("+0 −0") && text.contains("  two") && !text.contains("+ two"), "{text}");
 }

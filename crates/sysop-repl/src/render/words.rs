@@ -10,8 +10,9 @@ use sysop_core::transcript::{
 use sysop_core::ui_text::{class as class_word, covers, turn_end_summary};
 pub(crate) use sysop_core::ui_text::{
     control, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary, is_fleet,
-    is_local_host, is_new_holder, mode_help, not_run_text, omitted_output, origin_summary, other_readers,
-    outcome_summary, pausing, place, preparing_call, tool_line, tool_lines, typed, usage, waiting_for,
+    is_local_host, is_new_holder, mode_help, not_run_text, omitted_output, on_place, origin_summary,
+    other_readers, outcome_summary, pausing, preparing_call, tool_line, tool_lines, typed, usage,
+    waiting_for,
 };
 use sysop_term::StyleRole;
 
@@ -93,8 +94,8 @@ pub(crate) fn late_effect(preview: &[String]) -> Vec<String> {
 /// Maximum length of a program's last line in a sentence, in characters.
 const PROGRAM_LINE_CHARS_MAX: usize = 80;
 
-/// Says how to answer the program that a call left waiting in the terminal, with the last line of its output. `None` if no
-/// program waits.
+/// Says how to answer the program that a call left waiting in the terminal, with the last line of its output. `None` if
+/// no program waits.
 pub(crate) fn program_hint(outcome: &Outcome) -> Option<String> {
     let (output, program) = outcome.split_program_note()?;
     if program != RunningProgram::WaitsForInput {
@@ -114,13 +115,21 @@ const QUEUED_CHARS_MAX: usize = 60;
 /// Names the messages that are queued behind the current turn: `queued: count the files (and 1 more)`. `None` if there
 /// are none.
 pub(crate) fn queued_messages(transcript: &Transcript) -> Option<String> {
-    let mut prompts = transcript.queued_prompts();
+    named_prompts("queued", transcript.queued_prompts())
+}
+
+/// Names the first of some messages, and counts the others: `queued: count the files (and 1 more)`. `None` if there are
+/// none.
+pub(crate) fn named_prompts<'a>(
+    what: &str,
+    mut prompts: impl ExactSizeIterator<Item = &'a str>,
+) -> Option<String> {
     let first = beginning(prompts.next()?);
     let more = match prompts.len() {
         0 => String::new(),
         count => format!(" (and {count} more)"),
     };
-    Some(format!("queued: {first}{more}"))
+    Some(format!("{what}: {first}{more}"))
 }
 
 /// Says that a message waits for the connection to the server: `not delivered yet: count the files`.

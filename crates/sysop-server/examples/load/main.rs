@@ -1,8 +1,8 @@
 //! Load generator for `cargo xtask bench server`. Runs as a separate process and prints results as `NAME NUMBER` lines.
 //!
-//! `load model` serves the model, which stamps each chunk with its time. All other cases are `load CASE ADDRESS PID …`, with
-//! the server's token in `SYSOP_TOKEN`. The generator must cost little compared to the server: it has one thread, and builds
-//! and searches JSON as text.
+//! `load model` serves the model, which stamps each chunk with its time. All other cases are `load CASE ADDRESS PID …`,
+//! with the server's token in `SYSOP_TOKEN`. The generator must cost little compared to the server: it has one thread,
+//! and builds and searches JSON as text.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 mod cases;

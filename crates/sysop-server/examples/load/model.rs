@@ -1,4 +1,5 @@
-//! A model for measurements: streams at a constant rate with a time stamp in each chunk, or calls a tool a number of times.
+//! A model for measurements: streams at a constant rate with a time stamp in each chunk, or calls a tool a number of
+//! times.
 //!
 //! The prompt controls it: `PACE:RATE:SECONDS.` or `CALLS:NUMBER:TOOL.`.
 

@@ -67,8 +67,8 @@ impl AuditedStore {
         Self { listener: Some(listener), ..self }
     }
 
-    /// Records that `actor` asks for a turn of the session, for the lines of that turn. `is_retry` is true if the turn is
-    /// to repeat the last one.
+    /// Records that `actor` asks for a turn of the session, for the lines of that turn. `is_retry` is true if the turn
+    /// is to repeat the last one.
     pub fn attribute_to(&self, id: &SessionId, actor: Actor, is_retry: bool) {
         self.watch.lock().attribute_to(id, actor, is_retry, self.clock.now());
     }

@@ -216,8 +216,8 @@ impl TurnRequests {
     }
 
     /// Returns the caller who asked last for a retry that has not begun, which the log does not name. `None` if nobody
-    /// did, as after a restart, or if another node got the message. `by` is the sender of the prompt: a caller who sends
-    /// the same prompt in a new chat does not retry it.
+    /// did, as after a restart, or if another node got the message. `by` is the sender of the prompt: a caller who
+    /// sends the same prompt in a new chat does not retry it.
     fn take_retry(&mut self, by: Option<&str>, begun: Timestamp) -> Option<Arc<Actor>> {
         let mut waiting: Vec<_> =
             self.0.iter_mut().filter(|request| request.waits && request.asked <= begun).collect();

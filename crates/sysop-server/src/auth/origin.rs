@@ -226,16 +226,16 @@ pub(super) struct RequestingPage {
     pub(super) has_origin_header: bool,
 }
 
-/// Checks the `Host` and `Origin` of a request. Fails with `AuthError::Host` if the server does not answer to that
+/// Checks the `Host` and `Origin` of a request. Fails with [`AuthError::Host`] if the server does not answer to that
 /// host, and with `AuthError::Origin` if the request is cross-origin and its origin is not allowed.
 pub(super) fn check_origin(
     policy: &HostPolicy,
     scheme: Scheme,
     request: &Parts,
 ) -> Result<RequestingPage, AuthError> {
-    let host = host_of(request).ok_or(AuthError::Host)?;
+    let host = host_of(request).ok_or(AuthError::Host(None))?;
     if !policy.allows_host(scheme, &host) {
-        return Err(AuthError::Host);
+        return Err(AuthError::Host(Some(host)));
     }
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
     let origin = match (origins.next(), origins.next()) {
@@ -287,7 +287,7 @@ fn host_of(request: &Parts) -> Option<Authority> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Authority, Exposure, HostPolicy, Origin, Scheme};
+    use super::{Authority, Exposure, HostPolicy, Origin, Scheme, check_origin};
 
     fn authority(text: &str) -> Authority {
         text.parse().unwrap()
@@ -368,6 +368,32 @@ mod tests {
             host_policy.allows_host(Scheme::Http, &authority("192.0.2.1"))
                 && !host_policy.allows_host(Scheme::Http, &authority("localhost"))
         );
+    }
+
+    fn refusal(host: &str) -> String {
+        let host_policy = HostPolicy::new("127.0.0.1:8765".parse().unwrap(), vec![], vec![]);
+        let request = axum::http::Request::builder().uri("/").header("host", host).body(()).unwrap();
+        let refused = check_origin(&host_policy, Scheme::Http, &request.into_parts().0);
+        let error = refused.err().expect("the name is not allowed");
+        let (status, code, text) = error.describe();
+        assert_eq!((status.as_u16(), code), (403, "forbidden_host"));
+        text.into_owned()
+    }
+
+    #[test]
+    fn a_refused_host_name_is_named_with_its_port_and_allowed_by_the_option_in_the_message() {
+        assert_eq!(
+            refusal("127.0.0.1:9000"),
+            "this server does not accept requests for 127.0.0.1:9000; start it with --allow-host 127.0.0.1:9000 to \
+             allow them"
+        );
+        let allowed =
+            HostPolicy::new("127.0.0.1:8765".parse().unwrap(), vec![authority("127.0.0.1:9000")], vec![]);
+        assert!(allowed.allows_host(Scheme::Http, &authority("127.0.0.1:9000")));
+        for unnamed in ["a b", &"x".repeat(10_000)] {
+            let text = refusal(unnamed);
+            assert!(text.starts_with("this server does not accept that host name; "), "{text}");
+        }
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //!
 //! A rejection says what is wrong with the URL, which the user can fix, and nothing about tokens.
 
+use std::borrow::Cow;
+
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
-use super::origin::Scheme;
+use super::origin::{Authority, Scheme};
 use crate::Scope;
 
 /// Content security policy: only the page's own scripts. The page's terminal needs inline styles.
@@ -45,10 +47,14 @@ pub(super) fn add_response_headers(headers: &mut HeaderMap, scheme: Scheme) {
     }
 }
 
+/// Maximum length of a host that a rejection names: a domain name and a port.
+const HOST_BYTES_MAX: usize = 259;
+
 /// Reason for rejecting a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AuthError {
-    Host,
+    /// The server does not answer to this host; `None` if the request names none, or not in a valid form.
+    Host(Option<Authority>),
     /// Cross-origin request, or a request with the page's cookie but without proof of its origin.
     Origin,
     Token,
@@ -63,13 +69,11 @@ pub(super) enum AuthError {
 }
 
 impl AuthError {
-    fn describe(&self) -> (StatusCode, &'static str, &'static str) {
-        match self {
-            Self::Host => (
-                StatusCode::FORBIDDEN,
-                "forbidden_host",
-                "this server does not accept that host name; start it with --allow-host NAME to allow it",
-            ),
+    pub(super) fn describe(&self) -> (StatusCode, &'static str, Cow<'static, str>) {
+        let (status, code, text) = match self {
+            Self::Host(host) => {
+                return (StatusCode::FORBIDDEN, "forbidden_host", host_refusal(host.as_ref()));
+            }
             Self::Origin => (
                 StatusCode::FORBIDDEN,
                 "forbidden_origin",
@@ -99,6 +103,19 @@ impl AuthError {
             Self::Unavailable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the server cannot check tokens right now")
             }
+        };
+        (status, code, Cow::Borrowed(text))
+    }
+}
+
+fn host_refusal(host: Option<&Authority>) -> Cow<'static, str> {
+    match host.map(Authority::to_string).filter(|host| host.len() <= HOST_BYTES_MAX) {
+        Some(host) => format!(
+            "this server does not accept requests for {host}; start it with --allow-host {host} to allow them"
+        )
+        .into(),
+        None => {
+            "this server does not accept that host name; start it with --allow-host NAME to allow it".into()
         }
     }
 }
@@ -164,8 +181,8 @@ pub(super) fn redirect_to_page(cookie: Option<String>) -> Response {
     response
 }
 
-/// Reads and writes the page's cookie. Browsers send a cookie to every port of a host, so the port is part of the cookie's
-/// name: two servers on one machine do not overwrite each other's login.
+/// Reads and writes the page's cookie. Browsers send a cookie to every port of a host, so the port is part of the
+/// cookie's name: two servers on one machine do not overwrite each other's login.
 #[derive(Debug, Clone)]
 pub(super) struct Cookie {
     name: String,

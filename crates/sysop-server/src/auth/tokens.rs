@@ -47,7 +47,7 @@ const PROCESSES_MAX: usize = 256;
 /// Name of start tokens, which survive restarts.
 pub const START_TOKEN: &str = "start";
 /// Names that records of decisions use for deciders other than the holders of tokens that users create.
-pub const RESERVED_NAMES: [&str; 3] = [POLICY, Decision::BY_SYSOP, START_TOKEN];
+pub const RESERVED_NAMES: [&str; 5] = [POLICY, Decision::BY_SYSOP, Decision::BY_HOOK, START_TOKEN, PROCESS];
 /// Name of tokens that belong to a single process.
 const PROCESS: &str = "attach";
 
@@ -125,7 +125,8 @@ impl Tokens {
     }
 
     /// Creates the start token, which is printed in the page's URL. The token survives restarts. It is valid for
-    /// 30 days if the user has issued no token that may operate, and for 12 hours otherwise. Returns it with its lifetime.
+    /// 30 days if the user has issued no token that may operate, and for 12 hours otherwise. Returns it with its
+    /// lifetime.
     pub async fn start(&self, owner: &str) -> Result<(SecretString, Duration), StoreError> {
         self.remove_expired().await?;
         let now = self.clock.now();

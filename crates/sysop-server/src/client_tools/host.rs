@@ -1,5 +1,5 @@
-//! The host of a session on the server: runs the session's own tools, sends client tools to the client, and logs and counts
-//! every call.
+//! The host of a session on the server: runs the session's own tools, sends client tools to the client, and logs and
+//! counts every call.
 
 use std::sync::Arc;
 use std::time::Instant;

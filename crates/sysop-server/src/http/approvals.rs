@@ -81,8 +81,8 @@ pub(super) async fn list(State(shared): State<SharedServer>) -> Response {
     Json(ApprovalList { approvals }).into_response()
 }
 
-/// Returns the approval that a session waits for, from its log, or `None` if the approval has expired: it is rejected as
-/// soon as its session is loaded.
+/// Returns the approval that a session waits for, from its log, or `None` if the approval has expired: it is rejected
+/// as soon as its session is loaded.
 pub(super) async fn find_open(
     backend: &dyn SessionBackend,
     session: &SessionSummary,

@@ -1,6 +1,7 @@
 //! The files of the page and of the guide (`help/`), embedded and compressed when the server was built.
 //!
-//! Files below `assets/` have a content hash in their name and are cached forever; all others are revalidated on each use.
+//! Files below `assets/` have a content hash in their name and are cached forever; all others are revalidated on each
+//! use.
 
 use std::io::Read as _;
 
@@ -43,8 +44,8 @@ pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Respo
     send(&format!("{ASSETS}{name}"), &headers)
 }
 
-/// Answers a request for a file outside `assets/`, such as `/favicon.svg` or a page of the guide. Returns `None` if there
-/// is no such file.
+/// Answers a request for a file outside `assets/`, such as `/favicon.svg` or a page of the guide. Returns `None` if
+/// there is no such file.
 pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
     let [guide, first] = GUIDE;
     if path == guide.trim_end_matches('/') {

@@ -1,5 +1,5 @@
-//! The web chat API of lsimons-agent: `POST /chat` streams a reply, `POST /clear` clears the history. Each client has one
-//! session, identified by a cookie or by its token.
+//! The web chat API of lsimons-agent: `POST /chat` streams a reply, `POST /clear` clears the history. Each client has
+//! one session, identified by a cookie or by its token.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;

@@ -1,8 +1,9 @@
 //! Lingering close: delays closing a connection until the peer could read the last response.
 //!
 //! A request may be answered before its body was read completely: it is too large, or has no valid token. Closing the
-//! connection at once would make the kernel send a reset, because unread bytes are pending, and a peer that is still sending
-//! would often lose the response. So the write side is shut down first, and incoming bytes are discarded for a while.
+//! connection at once would make the kernel send a reset, because unread bytes are pending, and a peer that is still
+//! sending would often lose the response. So the write side is shut down first, and incoming bytes are discarded for a
+//! while.
 
 use std::io;
 use std::pin::Pin;

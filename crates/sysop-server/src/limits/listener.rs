@@ -187,7 +187,8 @@ impl Connection {
     }
 }
 
-/// Waits for the first byte and leaves it unread. Returns false if the peer closes or takes longer than [`FIRST_BYTE_WAIT`].
+/// Waits for the first byte and leaves it unread. Returns false if the peer closes or takes longer than
+/// [`FIRST_BYTE_WAIT`].
 async fn first_byte(stream: &TcpStream) -> bool {
     let mut first = [0];
     matches!(tokio::time::timeout(FIRST_BYTE_WAIT, stream.peek(&mut first)).await, Ok(Ok(1..)))

@@ -1,4 +1,5 @@
-//! Limits the unauthenticated connections per peer: when a peer exceeds its limit, its longest idle connection is dropped.
+//! Limits the unauthenticated connections per peer: when a peer exceeds its limit, its longest idle connection is
+//! dropped.
 //!
 //! A peer may be a proxy, or one address of many users. If idle connections could use up its limit, all other users of
 //! that address would be locked out until timeouts expire. Therefore, a connection without a token never keeps its slot
@@ -6,8 +7,8 @@
 //! request is complete, and when the request is answered. Other bytes do not count, so neither an unfinished head nor
 //! an unfinished body holds a slot.
 //!
-//! Behind a trusted proxy, a request counts for the client address that the proxy forwards; between requests, the connection
-//! counts for the proxy.
+//! Behind a trusted proxy, a request counts for the client address that the proxy forwards; between requests, the
+//! connection counts for the proxy.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -136,8 +137,8 @@ impl UnauthenticatedSlot {
     }
 }
 
-/// State of a slot. Locks are taken in the order `place`, `accounts`. Dropping the oldest connection locks only `accounts`,
-/// so a `place` may refer to an entry that is gone.
+/// State of a slot. Locks are taken in the order `place`, `accounts`. Dropping the oldest connection locks only
+/// `accounts`, so a `place` may refer to an entry that is gone.
 #[derive(Debug)]
 struct Slot {
     slots: Arc<PeerSlots>,

@@ -1,4 +1,5 @@
-//! Rate limiter with a sustained rate and a burst: the generic cell rate algorithm (GCRA), with one timestamp per account.
+//! Rate limiter with a sustained rate and a burst: the generic cell rate algorithm (GCRA), with one timestamp per
+//! account.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -395,8 +395,8 @@ fn spec() -> SessionSpec {
     }
 }
 
-/// Model that follows the last prompt: `call TOOL JSON` calls a tool and then repeats its result; `stream N BYTES` streams;
-/// `hang` never ends; any other prompt is echoed.
+/// Model that follows the last prompt: `call TOOL JSON` calls a tool and then repeats its result; `stream N BYTES`
+/// streams; `hang` never ends; any other prompt is echoed.
 struct Obedient;
 
 impl Provider for Obedient {

@@ -114,8 +114,8 @@ fn prune(program: &str, kind: &str, all: bool, volumes: bool) -> String {
     body
 }
 
-/// Returns the part of a probe that counts what `compose down` removes. Between these words, only the names of a project
-/// and of local files are repeated, and what the files include from elsewhere is not fetched.
+/// Returns the part of a probe that counts what `compose down` removes. Between these words, only the names of a
+/// project and of local files are repeated, and what the files include from elsewhere is not fetched.
 fn compose_down(program: &str, words: &[String], volumes: bool) -> Result<String, Reason> {
     let mut between = words
         .iter()

@@ -13,8 +13,8 @@ pub(super) enum DiskAction {
     Erase,
 }
 
-/// Defines `mounts DEVICE`, which prints where a device is mounted, with the file system. `DEVICE` is resolved; the table
-/// is resolved once, because each of many volumes is looked up in it.
+/// Defines `mounts DEVICE`, which prints where a device is mounted, with the file system. `DEVICE` is resolved; the
+/// table is resolved once, because each of many volumes is looked up in it.
 const MOUNTS: &str = r#"
 M=$(while read -r a m t _; do case $a in /*) printf '%s %s %s\n' "$(readlink -f "$a")" "$m" "$t";; esac; done </proc/mounts)
 mounts() { printf '%s\n' "$M" | while read -r a m t; do [ "$a" = "$1" ] && printf '%s %s\n' "$m" "$t"; done; }

@@ -115,8 +115,8 @@ impl PreviewPlan {
     }
 
     /// Joins the summaries of several commands: the dangerous ones first, then the others in their order. There are at
-    /// most [`SUMMARY_LINES_MAX`] lines, or [`DANGEROUS_LINES_MAX`] about dangerous commands. Also returns the number of
-    /// effects without a line.
+    /// most [`SUMMARY_LINES_MAX`] lines, or [`DANGEROUS_LINES_MAX`] about dangerous commands. Also returns the number
+    /// of effects without a line.
     fn summary(&self, reports: &[Report]) -> (Vec<String>, usize) {
         let mut all: Vec<(usize, &PlannedEffect, &Report)> = self
             .effects
@@ -230,8 +230,8 @@ fn cut(line: &str, chars_max: usize) -> String {
     }
 }
 
-/// Returns a summary without what is said to fail, or `None` if nothing is. An earlier command may cure the failure. The
-/// rest is empty if it says nothing else for certain, as in `nothing to move`.
+/// Returns a summary without what is said to fail, or `None` if nothing is. An earlier command may cure the failure.
+/// The rest is empty if it says nothing else for certain, as in `nothing to move`.
 fn without_failures(summary: &str) -> Option<String> {
     let fails = |note: &&str| note.starts_with("fails") || note.starts_with("will fail");
     let is_missing = summary.contains("effect unknown (") && summary.ends_with("does not exist)");

@@ -64,9 +64,9 @@ pub(super) const SECONDS_SLOW: u64 = 10;
 
 /// Functions for all bodies. `r KEY VALUE` prints a record, `is` tests if a path exists, `tree` counts the entries that
 /// `find` finds, and `mounts` prints the mount points below a directory. `folder` and `parent` test if a path, or the
-/// directory above it, is a directory; if not, they print a record and set `why`, and another record if a directory above
-/// may not be entered, so that nobody can tell. `parent` sets `up` to that directory, and `bare` sets `bare` to a path
-/// without slashes at its end.
+/// directory above it, is a directory; if not, they print a record and set `why`, and another record if a directory
+/// above may not be entered, so that nobody can tell. `parent` sets `up` to that directory, and `bare` sets `bare` to a
+/// path without slashes at its end.
 const PRELUDE: &str = r#"r() { printf '%s\0%s\0' "$1" "$2"; }
 unset GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_PROXY_COMMAND GIT_ASKPASS SSH_ASKPASS GREP_OPTIONS
 export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 PAGER=cat SYSTEMD_PAGER= SYSTEMD_COLORS=0 LESSSECURE=1

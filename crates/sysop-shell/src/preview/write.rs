@@ -138,7 +138,9 @@ impl Write {
         let before = format!("{}, {}", size(old), counted(records.number("lines").unwrap_or(0), "line"));
         match (&self.content, records.first("text")) {
             (Some(new), _) if new.is_empty() => Ok(format!("empties {path} ({before})").into()),
-            (Some(new), Some(text)) if new == text => Ok(format!("leaves {path} as it is").into()),
+            (Some(new), Some(text)) if new == text => {
+                Ok(format!("rewrites {path} with the same content").into())
+            }
             (Some(new), Some(text)) => {
                 let diff = unified(text, new);
                 let (removed, added) = diff_counts(&diff);

@@ -1,7 +1,7 @@
 //! Claims of processes on sessions: one locked file for each session at work, in a directory beside the database.
 //!
-//! The kernel ends a lock with its process, however that ends, so a claim never outlives the work. Where files cannot be
-//! locked, nothing is claimed; the log itself still refuses a second writer.
+//! The kernel ends a lock with its process, however that ends, so a claim never outlives the work. Where files cannot
+//! be locked, nothing is claimed; the log itself still refuses a second writer.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};

@@ -30,8 +30,8 @@ pub enum Action {
     SearchSessions(String),
     /// Export the session to this file, or to one named after the session.
     Export(Option<String>),
-    /// Copy text to the user's clipboard. `part` names the part that the text is, as in `of 4,519`, if it is not the whole
-    /// text.
+    /// Copy text to the user's clipboard. `part` names the part that the text is, as in `of 4,519`, if it is not the
+    /// whole text.
     Copy {
         text: String,
         part: Option<String>,

@@ -47,13 +47,11 @@ impl App {
         if self.is_offline() {
             return self.prompt_offline(text);
         }
-        let what = if self.is_working() {
-            self.own_queued.push(text.clone());
-            PendingAck::Event
-        } else {
-            PendingAck::Turn
-        };
-        self.send_expecting(Input::prompt(text), what, now)
+        if !self.is_working() {
+            return self.send_prompt(text, now);
+        }
+        self.own_queued.push(text.clone());
+        self.send_expecting(Input::prompt(text), PendingAck::Event, now)
     }
 
     /// Runs a line that is not in the box, unless it cannot run now.
@@ -184,8 +182,8 @@ impl App {
         self.reject(call, &text, now)
     }
 
-    /// Rejects a proposal with a reason. No model gets the result of a call of the user's own, so that the text at such a
-    /// proposal returns to the box.
+    /// Rejects a proposal with a reason. No model gets the result of a call of the user's own, so that the text at such
+    /// a proposal returns to the box.
     pub(super) fn reject(&mut self, call: CallId, text: &str, now: Duration) -> Vec<Action> {
         let is_own = self.transcript.plan(&call).is_some_and(|plan| plan.is_own(None));
         let actions = self.decide(call, Decision::Reject { reason: text.trim().replace('\n', " ") }, now);
@@ -206,8 +204,8 @@ impl App {
         }
     }
 
-    /// Returns true if the line is a message to the model. Returns false for commands, including those that send a prompt
-    /// of their own: `/init`, skills and custom commands.
+    /// Returns true if the line is a message to the model. Returns false for commands, including those that send a
+    /// prompt of their own: `/init`, skills and custom commands.
     pub(super) fn is_message(&self, line: &str) -> bool {
         let is_slash = |text: &str| text.trim_start().starts_with('/');
         matches!(parse(line, &[]), InputLine::Prompt(prompt) if is_slash(&prompt) == is_slash(line))

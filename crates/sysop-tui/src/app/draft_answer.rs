@@ -25,8 +25,8 @@ pub enum DraftAnswer {
 }
 
 impl App {
-    /// Returns the effect that Enter has on the draft. Returns `None` if no proposal is under review, or if the draft is
-    /// empty or a command.
+    /// Returns the effect that Enter has on the draft. Returns `None` if no proposal is under review, or if the draft
+    /// is empty or a command.
     pub fn draft_answer(&self) -> Option<DraftAnswer> {
         let review = self.review.as_ref()?;
         let text = self.composer().text();

@@ -97,8 +97,8 @@ impl App {
         }
     }
 
-    /// Ends the message that answered a key at a proposal. Esc would otherwise cancel the turn although it was meant for
-    /// the message.
+    /// Ends the message that answered a key at a proposal. Esc would otherwise cancel the turn although it was meant
+    /// for the message.
     fn dismiss_message(&mut self) -> bool {
         let is_deciding = self.review.as_ref().is_some_and(|review| review.mode() == ReviewMode::Deciding);
         let is_in_front = is_deciding && self.overlay.is_none() && self.question_prompt.is_none();
@@ -268,8 +268,8 @@ impl App {
         }
     }
 
-    /// Handles Ctrl+C: closes the overlay, else declines the question, else leaves the editor of a proposal, else clears
-    /// the draft, else cancels the turn.
+    /// Handles Ctrl+C: closes the overlay, else declines the question, else leaves the editor of a proposal, else
+    /// clears the draft, else cancels the turn.
     /// Exits if there is nothing to cancel and the key is pressed twice, or if the turn is still being stopped at the
     /// second press. A press that stopped something is not the first of the two that exit.
     fn interrupt(&mut self, now: Duration) -> Vec<Action> {

@@ -22,8 +22,8 @@ impl App {
         Vec::new()
     }
 
-    /// Returns a sentence about the running work that would end with this process, and the key that ends both. `None` if
-    /// there is none.
+    /// Returns a sentence about the running work that would end with this process, and the key that ends both. `None`
+    /// if there is none.
     pub(super) fn running_work(&self, key: &str) -> Option<String> {
         if self.leaving != RunningTurnPolicy::Cancel || self.is_replaying() {
             return None;

@@ -7,6 +7,7 @@ use sysop_core::cost_report::CostReport;
 use sysop_core::event::{Delta, Event};
 use sysop_core::id::CallId;
 use sysop_core::model_table::ModelPrice;
+use sysop_core::transcript::is_host_work;
 use sysop_core::ui_text;
 
 #[derive(Debug, Default)]
@@ -49,10 +50,16 @@ impl UsageMeter {
         }
     }
 
+    /// Begins the wait for the log's answer to an input that was sent.
+    pub(super) fn begin_wait(&mut self, now: Duration) {
+        (self.answering, self.notice, self.phase) = (false, None, now);
+    }
+
     pub(super) fn delta(&mut self, delta: &Delta, now: Duration) {
         match delta {
             Delta::Text { .. } | Delta::Reasoning { .. } => (self.answering, self.notice) = (true, None),
             Delta::Restarted { .. } => self.answering = false,
+            Delta::Notice { text } if is_host_work(text) => {} // the transcript keeps it
             Delta::Notice { text } => self.notice = Some((text.clone(), now)),
             Delta::Output { .. }
             | Delta::Progress { .. }

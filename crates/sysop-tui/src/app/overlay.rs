@@ -346,11 +346,14 @@ impl App {
         self.theme_before = Some(self.theme);
         let choices = ThemeChoice::ALL.iter().map(|choice| {
             let detail = match choice {
-                ThemeChoice::Auto => "follows the terminal",
-                ThemeChoice::Named(theme) if *theme == self.theme => "now",
-                ThemeChoice::Named(_) => "",
+                ThemeChoice::Auto if self.is_theme_auto => {
+                    format!("follows the terminal: now {}", ThemeChoice::Named(self.theme).as_str())
+                }
+                ThemeChoice::Auto => "follows the terminal".to_owned(),
+                ThemeChoice::Named(theme) if *theme == self.theme && !self.is_theme_auto => "now".to_owned(),
+                ThemeChoice::Named(_) => String::new(),
             };
-            (PickerTarget::Theme(*choice), entry(choice.as_str(), detail))
+            (PickerTarget::Theme(*choice), entry(choice.as_str(), &detail))
         });
         let choices = choices.collect();
         self.pick("Colors", choices);
@@ -359,6 +362,7 @@ impl App {
     pub(super) fn take_theme(&mut self, choice: ThemeChoice) -> Vec<Action> {
         self.show_theme(choice);
         self.theme_before = None;
+        self.is_theme_auto = choice == ThemeChoice::Auto;
         vec![Action::SaveTheme(choice)]
     }
 

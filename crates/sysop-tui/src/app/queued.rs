@@ -14,6 +14,9 @@ impl App {
         if let Some(newest) = self.undelivered().last().filter(|_| takes_back).cloned() {
             return vec![Action::TakeBack(vec![newest])];
         }
+        if let Some(actions) = takes_back.then(|| self.withdraw_newest(now)).flatten() {
+            return actions;
+        }
         if let Some(newest) = self.own_queued.last().filter(|_| takes_back).cloned() {
             if self.refuses_offline(now) {
                 return Vec::new();
@@ -43,7 +46,24 @@ impl App {
     }
 
     fn is_waiting_prompt(&self, text: &String) -> bool {
-        self.own_queued.contains(text) || self.undelivered().contains(text)
+        let waits_for_process = self.waiting_for_process().any(|waiting| waiting == text);
+        waits_for_process || self.own_queued.contains(text) || self.undelivered().contains(text)
+    }
+
+    /// Drops the waiting prompt with which a turn starts.
+    pub(super) fn prompt_started(&mut self, prompt: &str) {
+        self.server_link.delivered(prompt);
+        self.sent.note_logged(prompt);
+        if self.withdrawing.iter().any(|text| text == prompt) {
+            // The turn began before the request to take the prompt back.
+            self.move_draft();
+            self.take_back(prompt);
+        }
+        for queued in [&mut self.queued, &mut self.own_queued, &mut self.withdrawing] {
+            if let Some(at) = queued.iter().position(|text| text == prompt) {
+                queued.remove(at);
+            }
+        }
     }
 
     /// Drops the newest queued prompt with this text. It returns to the composer if this front end takes it back.

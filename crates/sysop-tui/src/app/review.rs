@@ -347,8 +347,8 @@ impl Review {
         is_at_once && self.mode == ReviewMode::Deciding && is_plain(key)
     }
 
-    /// Returns the letter of a key that must not take effect at once, as it may begin a message. The keys that only open
-    /// a confirmation need no delay: there, any other letter begins a message with both.
+    /// Returns the letter of a key that must not take effect at once, as it may begin a message. The keys that only
+    /// open a confirmation need no delay: there, any other letter begins a message with both.
     fn letter_to_hold(&self, key: KeyEvent) -> Option<char> {
         let KeyCode::Char(letter) = key.code else { return None };
         let is_held = match letter {
@@ -402,8 +402,8 @@ impl Review {
         (self.mode, self.debounce, self.is_known) = (ReviewMode::Deciding, KeyDebounce::default(), true);
     }
 
-    /// Returns to the proposal, which the user has read, because a message is being written that begins with `letter`. No
-    /// key but the Enter that sends the message answers the proposal.
+    /// Returns to the proposal, which the user has read, because a message is being written that begins with `letter`.
+    /// No key but the Enter that sends the message answers the proposal.
     fn begin_message(&mut self, letter: char) -> ReviewEvent {
         if self.mode == ReviewMode::ConfirmingRule {
             (self.scroll, self.seen) = (0, 0);

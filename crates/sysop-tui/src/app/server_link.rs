@@ -67,11 +67,13 @@ impl App {
         if connection.is_lost {
             // What was sent last may not have arrived.
             self.pending_ack = None;
+            self.sent = Default::default();
             self.pausing = false;
             self.move_draft();
         }
         self.server_link.set_unconfirmed(&connection.unconfirmed, now);
         self.server_link.connection = connection;
+        self.sync_questions(now);
         true
     }
 
@@ -97,6 +99,7 @@ impl App {
     pub fn taken_back(&mut self, prompts: Vec<String>) {
         for prompt in &prompts {
             self.server_link.delivered(prompt);
+            self.sent.forget(prompt);
             if let Some(at) = self.own_queued.iter().rposition(|queued| queued == prompt) {
                 self.own_queued.remove(at);
             }
@@ -121,7 +124,8 @@ impl App {
         is_offline
     }
 
-    /// Returns true if the answer to this question goes to a server that is away. This machine's own questions need none.
+    /// Returns true if the answer to this question goes to a server that is away. This machine's own questions need
+    /// none.
     pub(super) fn lacks_recipient(&self, question: QuestionId) -> bool {
         self.is_offline() && !question.is_of_client()
     }

@@ -245,8 +245,8 @@ impl App {
         self.branch.name = branch;
     }
 
-    /// Returns true once after calls that may have switched the branch of a session on this machine. The branch of other
-    /// hosts is not shown.
+    /// Returns true once after calls that may have switched the branch of a session on this machine. The branch of
+    /// other hosts is not shown.
     pub fn take_stale_branch(&mut self) -> bool {
         let is_local =
             self.transcript().session_info().is_some_and(|facts| ui_text::is_local_host(&facts.host));
@@ -308,6 +308,8 @@ impl App {
                 moving(format!("{}… Ctrl+P to resume, Esc to stop", ui_text::pausing(delay)))
             }
             (_, SessionPhase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
+            // The log does not have the answer yet.
+            (State::Thinking, SessionPhase::AwaitingApproval { .. }) => moving("rejecting".to_owned()),
             (State::Thinking | State::Finalizing | State::Executing, _)
                 if let Some(work) = self.transcript().host_work() =>
             {
@@ -365,7 +367,8 @@ impl App {
         }
     }
 
-    /// Returns the result of the last turn. Whatever the model answered, a turn that did not reach its host was not done.
+    /// Returns the result of the last turn. Whatever the model answered, a turn that did not reach its host was not
+    /// done.
     fn end_activity(&self, now: Duration) -> ActivityIndicator {
         if let Some(missed) = self.transcript().missed_hosts() {
             return still("✗", neutralize_line(&missed).into_owned(), Tone::Bad);

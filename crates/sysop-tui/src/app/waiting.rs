@@ -23,11 +23,7 @@ impl App {
             | SessionPhase::Thinking { .. }
             | SessionPhase::AwaitingApproval { .. }
             | SessionPhase::Running { .. }
-            | SessionPhase::Paused { .. } => self
-                .transcript
-                .questions()
-                .iter()
-                .find(|question| !self.answered_questions.contains(&question.id)),
+            | SessionPhase::Paused { .. } => self.open_question(),
         };
         match (open, &self.question_prompt) {
             (Some(question), Some(question_prompt)) if question_prompt.id() == question.id => {}
@@ -44,6 +40,14 @@ impl App {
             }
             (None, None) => {}
         }
+    }
+
+    /// Returns the oldest question without an answer, or the oldest that can be answered while the server is away.
+    fn open_question(&self) -> Option<&Question> {
+        let is_open = |question: &&Question| !self.answered_questions.contains(&question.id);
+        let mut open = self.transcript.questions().iter().filter(is_open);
+        let oldest = open.clone().next();
+        open.find(|question| !self.lacks_recipient(question.id)).or(oldest)
     }
 
     fn sync_review(&mut self, now: Duration) {

@@ -68,8 +68,8 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Draws the rows of the help that contain the filter's words, from row `first`, or an earlier one to fill the last page.
-/// Returns the first row drawn.
+/// Draws the rows of the help that contain the filter's words, from row `first`, or an earlier one to fill the last
+/// page. Returns the first row drawn.
 pub(super) fn draw(theme: Theme, area: Rect, first: usize, filter: &str, buffer: &mut Buffer) -> usize {
     let rows = rows(theme, filter, usize::from(area.width));
     let page = usize::from(area.height).saturating_sub(1);

@@ -245,8 +245,8 @@ impl MiddlePane {
         }
     }
 
-    /// Adds the visible rows to the title of a proposal that does not fit, as in `lines 21–40 of 96`, the number of rows
-    /// above them that were not displayed, and its danger.
+    /// Adds the visible rows to the title of a proposal that does not fit, as in `lines 21–40 of 96`, the number of
+    /// rows above them that were not displayed, and its danger.
     fn with_position(&self, title: &TextRow, first: u16, page: u16, unread: u16, theme: Theme) -> TextRow {
         let mut title = title.clone();
         if let Self::Rows { danger, rows, content: MiddleContent::Proposal, .. } = self
@@ -318,7 +318,7 @@ fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, column
     let host = hosts_of_call(&plan.call, facts.place_of(&plan.call.name).0);
     if ui_text::is_fleet(&host) {
         // A single answer starts the command on several hosts; make that obvious.
-        let text = format!("on {}", ui_text::place(&host));
+        let text = ui_text::on_place(&host);
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
         rows.extend(missed_host_rows(plan, facts, columns, theme));
         rows.extend(canary_rows(plan, facts, columns, theme));
@@ -398,8 +398,9 @@ fn risk_text(risk: &Risk) -> String {
     let class = ui_text::class(risk.class);
     let mut text = class.to_owned();
     let mut seen: Vec<&Finding> = Vec::new();
-    for finding in risk.findings.iter().filter(|finding| finding.class == risk.class && finding.why != class)
-    {
+    let tells = |finding: &&Finding| finding.class == risk.class && finding.why != class;
+    // Hosts that cannot be reached are named above the command.
+    for finding in risk.findings.iter().filter(tells).filter(|finding| !finding.is_unreached()) {
         if seen.iter().all(|known| known.why != finding.why) {
             text.push_str(if seen.is_empty() { ": " } else { ", " });
             text.push_str(&finding.why);

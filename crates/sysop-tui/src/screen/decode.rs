@@ -214,8 +214,8 @@ fn with_alt(step: DecodeStep) -> DecodeStep {
     }
 }
 
-/// Consumes a control string that ends with BEL or ST. If its end is lost, Ctrl+C and Escape are the next input. Another
-/// control character ends it as well and is dropped: Enter must not count without the text before it.
+/// Consumes a control string that ends with BEL or ST. If its end is lost, Ctrl+C and Escape are the next input.
+/// Another control character ends it as well and is dropped: Enter must not count without the text before it.
 fn string(bytes: &[u8]) -> DecodeStep {
     let Some(at) = bytes.iter().skip(1).position(|byte| byte.is_ascii_control()).map(|at| at + 1) else {
         return DecodeStep::Incomplete;

@@ -190,8 +190,8 @@ impl TerminalEvents {
 
 #[expect(unsafe_code, reason = "registering a descriptor requires that it stays open")]
 fn listen(input: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after deregistering
-    // it.
+    // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after
+    // deregistering it.
     Ok(unsafe { AsyncFd::register_with_interest(input, Interest::READABLE) }?)
 }
 

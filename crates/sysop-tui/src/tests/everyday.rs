@@ -18,6 +18,23 @@ use sysop_term::command::COMMANDS;
 use super::world::{World, bash, control, key, says, spec};
 use crate::app::{Action, AppOptions, RecentSession, StatusPart};
 
+#[test]
+fn the_list_of_themes_marks_the_choice_in_force() {
+    let marked = |detects_theme, choice: &str| {
+        let mut world = World::with(AppOptions { detects_theme, ..AppOptions::default() });
+        if !choice.is_empty() {
+            world.says(choice);
+        }
+        let screen = world.says("/theme").screen(80, 24);
+        let line = screen.lines().find(|line| line.contains("now")).expect("the choice is marked");
+        line.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(marked(true, ""), "auto follows the terminal: now dark");
+    assert_eq!(marked(false, ""), "dark now");
+    assert_eq!(marked(true, "/theme light"), "light now");
+    assert_eq!(marked(false, "/theme auto"), "auto follows the terminal: now dark");
+}
+
 fn with_recent() -> World {
     let mut world = World::new();
     world.app.set_recent_sessions(vec![RecentSession {
@@ -578,6 +595,17 @@ fn the_card_of_several_hosts_names_those_that_the_last_call_missed() {
     assert!(screen.contains("on 2 hosts: web1, dead\n  ! dead: no response in time\n"), "{screen}");
     let screen = missed(&mut world, None, "c3");
     assert!(screen.contains("on 2 hosts: web1, dead\n") && !screen.contains("! dead"), "{screen}");
+}
+
+#[test]
+fn the_card_of_several_hosts_names_those_that_cannot_be_reached() {
+    let spec = sysop_core::spec::SessionSpec { host: "web1,dead".to_owned(), ..spec() };
+    let mut world = World::of(spec, AppOptions::default());
+    world.unreached = vec!["dead: connection refused\u{1b}[2J".to_owned()];
+    let screen = world.says("go").replies(bash("c1", "touch x")).screen(80, 24);
+    let line = "on 2 hosts: web1, dead\n  ! dead: connection refused\\x1b[2J; nothing will run there\n";
+    assert!(screen.contains(line), "{screen}");
+    assert_eq!(screen.matches("nothing will run there").count(), 1, "{screen}");
 }
 
 #[test]

@@ -268,6 +268,17 @@ fn a_question_of_this_machine_is_answered_while_the_server_is_away() {
 }
 
 #[test]
+fn a_question_of_this_machine_is_answered_before_one_of_the_server_that_is_away() {
+    let mut world = attached();
+    world.asks(1, QuestionKind::Text, "Continue?");
+    world.asks(QuestionId::OF_CLIENT_FROM + 1, QuestionKind::Text, "Continue here?").is_read();
+    world.app.set_connection(lost(&[]), world.now);
+    world.is_read().types("yes").press(KeyCode::Enter);
+    let [(id, PromptReply::Given { .. })] = world.answers.as_slice() else { panic!("one answer") };
+    assert_eq!(id.0, QuestionId::OF_CLIENT_FROM + 1);
+}
+
+#[test]
 fn a_prompt_that_returns_to_the_box_does_not_wait_anymore() {
     let mut world = attached();
     world.says("go");

@@ -147,7 +147,8 @@ fn make(world: &mut World, a_move: Move, number: usize) {
 proptest! {
     #![proptest_config(Config::with_cases(128))]
 
-    // **Feature: agent-rs, Property 1: For any input string composed entirely of whitespace characters, submitting it SHALL NOT change the application state from Input, and the message history SHALL remain unchanged.**
+    // **Feature: agent-rs, Property 1: For any input string composed entirely of whitespace characters, submitting it
+    // SHALL NOT change the application state from Input, and the message history SHALL remain unchanged.**
     #[test]
     fn property_1_empty_input_rejection(blank in "[ \t\u{a0}\u{2003}]{0,20}") {
         let mut world = World::new();
@@ -156,7 +157,8 @@ proptest! {
         prop_assert!(history(&world).is_empty() && world.app.transcript().items().len() == 0);
     }
 
-    // **Feature: agent-rs, Property 2: For any non-empty, non-whitespace input string, submitting it in Input state SHALL transition the application to Thinking state and add the input to message history.**
+    // **Feature: agent-rs, Property 2: For any non-empty, non-whitespace input string, submitting it in Input state
+    // SHALL transition the application to Thinking state and add the input to message history.**
     #[test]
     fn property_2_valid_input_state_transition(text in words()) {
         let mut world = World::new();
@@ -169,7 +171,8 @@ proptest! {
         prop_assert!(world.app.composer().is_empty());
     }
 
-    // **Feature: agent-rs, Property 5: For any API error during Thinking state, the application SHALL transition back to Input state and set an error message.**
+    // **Feature: agent-rs, Property 5: For any API error during Thinking state, the application SHALL transition back
+    // to Input state and set an error message.**
     #[test]
     fn property_5_api_error_recovery(which in 0..FAILURES.len(), text in words()) {
         let mut world = World::new();
@@ -180,7 +183,8 @@ proptest! {
         prop_assert_eq!(world.app.state(), State::Thinking);
     }
 
-    // **Feature: agent-rs, Property 6: For any parsed tool call with a command, transitioning to ReviewAction state SHALL populate the action_textarea with that exact command string.**
+    // **Feature: agent-rs, Property 6: For any parsed tool call with a command, transitioning to ReviewAction state
+    // SHALL populate the action_textarea with that exact command string.**
     #[test]
     fn property_6_command_display_in_review(command in command()) {
         let mut world = World::that_always_asks();
@@ -198,7 +202,8 @@ proptest! {
         prop_assert_eq!(ran, Some(command));
     }
 
-    // **Feature: agent-rs, Property 7: For any sequence of valid text editing operations (insert, delete, cursor move) on a TextArea, the resulting content SHALL reflect all operations applied in order.**
+    // **Feature: agent-rs, Property 7: For any sequence of valid text editing operations (insert, delete, cursor move)
+    // on a TextArea, the resulting content SHALL reflect all operations applied in order.**
     #[test]
     fn property_7_textarea_edit_consistency(
         command in "[a-z]{1,8}( [a-z0-9]{1,6}){0,3}",
@@ -254,7 +259,8 @@ proptest! {
         }
     }
 
-    // **Feature: agent-rs, Property 8: For any application in ReviewAction state, pressing Enter SHALL transition to Executing state, and pressing Escape SHALL transition to Input state with action_textarea cleared.**
+    // **Feature: agent-rs, Property 8: For any application in ReviewAction state, pressing Enter SHALL transition to
+    // Executing state, and pressing Escape SHALL transition to Input state with action_textarea cleared.**
     #[test]
     fn property_8_review_action_state_transitions(command in "[a-z]{1,8}( [a-z0-9./-]{1,12}){0,4}") {
         let mut allowed = in_review(&command);
@@ -271,7 +277,8 @@ proptest! {
         prop_assert!(cancelled.app.review().is_none() && cancelled.running.is_none());
     }
 
-    // **Feature: agent-rs, Property 12: For any message with a given role (User, Model, System), rendering it SHALL produce visually distinct output (different colors or prefixes) from messages with other roles.**
+    // **Feature: agent-rs, Property 12: For any message with a given role (User, Model, System), rendering it SHALL
+    // produce visually distinct output (different colors or prefixes) from messages with other roles.**
     #[test]
     fn property_12_message_role_styling_distinction(text in "[a-z]{4,12}( [a-z]{2,8}){0,3}") {
         let mut user = World::new();
@@ -296,7 +303,8 @@ proptest! {
         prop_assert_ne!(&model, &system);
     }
 
-    // **Feature: agent-rs, Property 14: For any App instance at any point in execution, the state field SHALL be one of the defined AppState variants, and the UI render function SHALL not panic for that state.**
+    // **Feature: agent-rs, Property 14: For any App instance at any point in execution, the state field SHALL be one of
+    // the defined AppState variants, and the UI render function SHALL not panic for that state.**
     #[test]
     fn property_14_state_validity(moves in vec(a_move(), 1..30)) {
         let mut world = World::new();
@@ -320,7 +328,8 @@ proptest! {
         }
     }
 
-    // **Feature: agent-rs, Property 15: For any application in Thinking or Finalizing state, keyboard input events (except Escape for emergency quit) SHALL NOT modify input_textarea or action_textarea content.**
+    // **Feature: agent-rs, Property 15: For any application in Thinking or Finalizing state, keyboard input events
+    // (except Escape for emergency quit) SHALL NOT modify input_textarea or action_textarea content.**
     #[test]
     fn property_15_input_blocking_in_async_states(keys in vec(any_key(), 1..30), finalizing in any::<bool>()) {
         let mut world = if finalizing { in_review("ls") } else { World::new() };
@@ -354,7 +363,8 @@ proptest! {
         prop_assert_eq!(history(&world), before);
     }
 
-    // **Feature: agent-rs, Property 16: For any error condition (API failure, command failure, parse failure), the application SHALL transition to a valid state (Input) with error feedback, never to an invalid or stuck state.**
+    // **Feature: agent-rs, Property 16: For any error condition (API failure, command failure, parse failure), the
+    // application SHALL transition to a valid state (Input) with error feedback, never to an invalid or stuck state.**
     #[test]
     fn property_16_error_state_recovery(which in 0..FAILURES.len() + 4, text in words()) {
         let mut world = in_review("make");
@@ -380,7 +390,8 @@ proptest! {
         prop_assert_eq!(world.app.state(), State::Thinking);
     }
 
-    // **Feature: agent-rs, Property 17: For any application state, the middle pane SHALL render the action_textarea when in ReviewAction, execution_output when in Executing, and be empty/hidden otherwise.**
+    // **Feature: agent-rs, Property 17: For any application state, the middle pane SHALL render the action_textarea
+    // when in ReviewAction, execution_output when in Executing, and be empty/hidden otherwise.**
     #[test]
     fn property_17_middle_pane_rendering(name in "[a-z]{5,12}", moves in 0..6_usize) {
         let (proposal, output) = (format!("touch {name}1"), format!("made {name}2"));
@@ -421,7 +432,8 @@ proptest! {
         }
     }
 
-    // **Feature: agent-rs, Property 18: For any terminal dimensions (width, height) above minimum thresholds, the layout SHALL render without panic and all panes SHALL have non-zero dimensions.**
+    // **Feature: agent-rs, Property 18: For any terminal dimensions (width, height) above minimum thresholds, the
+    // layout SHALL render without panic and all panes SHALL have non-zero dimensions.**
     #[test]
     fn property_18_responsive_layout_adaptation(
         columns in COLUMNS_MIN..300,
@@ -446,7 +458,8 @@ proptest! {
         }
     }
 
-    // **Feature: agent-rs, Property 20: For any command string matching a configured dangerous pattern, the dangerous_command_detected flag SHALL be set to true and the UI SHALL display a warning indicator.**
+    // **Feature: agent-rs, Property 20: For any command string matching a configured dangerous pattern, the
+    // dangerous_command_detected flag SHALL be set to true and the UI SHALL display a warning indicator.**
     #[test]
     fn property_20_dangerous_command_detection(
         before in "([a-z]{1,6} && )?",

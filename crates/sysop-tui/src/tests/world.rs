@@ -38,6 +38,8 @@ pub(crate) struct World {
     /// Actions other than `Send`.
     pub(crate) actions: Vec<Action>,
     pub(crate) answers: Vec<(QuestionId, PromptReply)>,
+    /// Lines of surveys about hosts that cannot be reached.
+    pub(crate) unreached: Vec<String>,
 }
 
 fn tool(name: &str, effect: ToolEffect, required: &str) -> ToolSpec {
@@ -141,6 +143,7 @@ impl World {
             running: None,
             actions: Vec::new(),
             answers: Vec::new(),
+            unreached: Vec::new(),
         };
         world.happened(out.events);
         world
@@ -187,7 +190,8 @@ impl World {
             if let Effect::Notify { text } = effect {
                 self.delta(Delta::Notice { text });
             } else if let Effect::Survey { call, attempt, .. } = effect {
-                let survey = Survey::elsewhere(CommandContext::bash());
+                let unreached = self.unreached.clone();
+                let survey = Survey { unreached, ..Survey::elsewhere(CommandContext::bash()) };
                 self.tell(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
             }
         }

@@ -119,8 +119,8 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
     out
 }
 
-/// Returns true for a line that sysop itself adds to the output of a call on several hosts: a heading, which no host can
-/// print, or a reason why hosts did not run the call.
+/// Returns true for a line that sysop itself adds to the output of a call on several hosts: a heading, which no host
+/// can print, or a reason why hosts did not run the call.
 fn is_fleet_line(outcome: &Outcome, line: &str) -> bool {
     !outcome.hosts.is_empty() && (line.starts_with("== ") || line.starts_with("not run: "))
 }
@@ -132,8 +132,8 @@ enum FoldedLine<'a> {
     Hidden(&'a [TextRow]),
 }
 
-/// Folds lines to their first and last ones. The updates of a progress line, which a program writes over each other on a
-/// terminal, count as one line: the last of them.
+/// Folds lines to their first and last ones. The updates of a progress line, which a program writes over each other on
+/// a terminal, count as one line: the last of them.
 fn folded_lines(lines: &[TextRow]) -> Vec<FoldedLine<'_>> {
     let mut parts = Vec::new();
     let mut at = 0;
@@ -158,8 +158,8 @@ fn folded_lines(lines: &[TextRow]) -> Vec<FoldedLine<'_>> {
     parts.into_iter().map(part).collect()
 }
 
-/// Returns the number of lines at the beginning that are updates of one line: the text before the percentage is the same,
-/// and the percentage does not fall.
+/// Returns the number of lines at the beginning that are updates of one line: the text before the percentage is the
+/// same, and the percentage does not fall.
 fn updates_of_one_line(lines: &[TextRow]) -> usize {
     let mut last: Option<(String, f64)> = None;
     let is_update = |line: &&TextRow| {
@@ -182,9 +182,9 @@ fn progress(line: &TextRow) -> Option<(String, f64)> {
     Some((label.chars().filter(|sign| sign.is_alphanumeric()).collect(), percent))
 }
 
-/// Returns the text of an output to copy: what the card shows of it when it is unfolded, without the lines about what the
-/// host omitted. The second value names the part of the whole output, if something was omitted, and the key that opens all
-/// of it, if it was kept.
+/// Returns the text of an output to copy: what the card shows of it when it is unfolded, without the lines about what
+/// the host omitted. The second value names the part of the whole output, if something was omitted, and the key that
+/// opens all of it, if it was kept.
 pub(crate) fn text_to_copy(output: &ToolOutput, theme: Theme) -> (String, Option<String>) {
     let Some(outcome) = &output.outcome else {
         let lines = ansi::lines(&output.tail, theme, Style::new());
@@ -208,8 +208,8 @@ pub(crate) fn text_to_copy(output: &ToolOutput, theme: Theme) -> (String, Option
     (kept.join("\n"), part)
 }
 
-/// Returns the number of lines for which these lines of an output stand, with those that the host omitted. `None` if the
-/// host does not say how many it omitted.
+/// Returns the number of lines for which these lines of an output stand, with those that the host omitted. `None` if
+/// the host does not say how many it omitted.
 fn omitted_lines(lines: &[TextRow], truncated: bool) -> Option<u64> {
     let count = |line: &TextRow| match truncated {
         true => omission_notice(&line.text()).unwrap_or(Some(1)),
@@ -218,8 +218,8 @@ fn omitted_lines(lines: &[TextRow], truncated: bool) -> Option<u64> {
     lines.iter().map(count).sum()
 }
 
-/// Reads `… [310 lines, 1,240 bytes omitted; …] …` and `… [lines 7 to 90 omitted (…); …] …`. Returns `Some(None)` if such a
-/// line does not say how many lines were omitted, and `None` for any other line.
+/// Reads `… [310 lines, 1,240 bytes omitted; …] …` and `… [lines 7 to 90 omitted (…); …] …`. Returns `Some(None)` if
+/// such a line does not say how many lines were omitted, and `None` for any other line.
 fn omission_notice(line: &str) -> Option<Option<u64>> {
     let text = line.strip_prefix("… [")?.strip_suffix("] …").filter(|text| text.contains(" omitted"))?;
     let number = |text: &str| text.replace(',', "").parse::<u64>().ok();

@@ -49,13 +49,14 @@ pub(super) fn history_rows(
     };
     let mut note = |text: &str, role: StyleRole| signed(Span::new("· ", dim), text, role);
     if let Some(proposed) = &plan.edited_from {
-        note(&format!("proposed as: {proposed}"), StyleRole::Dim);
+        // As in the command's rows.
+        note(&format!("proposed as: {}", proposed.replace('\t', "\\t")), StyleRole::Dim);
     }
     // A call whose arguments do not parse is nowhere.
     let has_arguments = matches!(plan.call.arguments, Arguments::Object(_)) || open;
     if has_arguments && !ui_text::is_local_host(place.host) && !place.host.is_empty() {
         let host = hosts_of_call(&plan.call, place.host);
-        note(&format!("on {}", ui_text::place(&host)), StyleRole::Dim);
+        note(&ui_text::on_place(&host), StyleRole::Dim);
     }
     if let Some(text) = ui_text::origin_summary(plan) {
         note(&text, StyleRole::Dim);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value;
+use sysop_core::policy::NOT_REACHED;
 
 use super::DEFS;
 
@@ -25,7 +26,9 @@ pub(super) fn module(client: &Value, server: &Value) -> String {
         }
         types.insert(schema["title"].as_str().expect("a title"), schema);
     }
-    let mut module = HEAD.to_owned();
+    let not_reached = Value::from(NOT_REACHED);
+    let about = "/** End of a finding about hosts on which the call will not run. */";
+    let mut module = format!("{HEAD}\n{about}\nexport const NOT_REACHED = {not_reached};\n");
     for (name, schema) in types {
         let of = type_of(schema, 0);
         let space = if of.starts_with('\n') { "" } else { " " };

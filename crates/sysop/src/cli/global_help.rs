@@ -45,11 +45,10 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 3] =
     [("completions", &EVERYWHERE), ("man", &EVERYWHERE), ("token", &["verbose", "no_color"])];
 
 /// Flags that each command accepts without showing them.
-const ACCEPTED: [(&str, &[&str]); 6] = [
+const ACCEPTED: [(&str, &[&str]); 5] = [
     ("run", &["model", "profile", "resume_latest", "resume"]),
     ("connect", &["host"]), // has an error of its own
     ("attach", &["resume_latest"]),
-    ("init", &["host", "model", "approve", "profile"]),
     ("policy", &["approve"]),
     ("mcp", &["profile"]),
 ];
@@ -240,6 +239,7 @@ mod tests {
         for (line, told) in [
             (&["approve", "--canary", "3"][..], "--canary does not apply to `sysop approve`"),
             (&["sessions", "show", "-H", "web1"], "--host does not apply to `sysop sessions show`"),
+            (&["init", "--model", "demo"], "--model does not apply to `sysop init`"),
             (&["sessions", "list", "-c"], "--continue does not apply to `sysop sessions list`"),
             (
                 &["-H", "token", "token", "list", "--resume=4f"],

@@ -63,6 +63,7 @@ pub(crate) enum RunbookFormat {
     /// A POSIX shell script
     Sh,
     /// A Markdown document
+    #[value(alias = "markdown")]
     Md,
 }
 

@@ -105,6 +105,8 @@ fn a_misspelled_subcommand_is_not_a_task() {
     assert!(complaint(&["sesions"]).contains("a similar command exists: `sessions`"));
     assert!(complaint(&["shell-int"]).contains("a similar command exists: `shell-init`"));
     assert!(complaint(&["desktp"]).contains("a similar command exists: `desktop`"));
+    assert!(complaint(&["int"]).contains("a similar command exists: `init`"));
+    assert!(complaint(&["rnu"]).contains("a similar command exists: `run`"));
     assert!(complaint(&["exce", "fix the disk"]).contains("a similar command exists: `exec`"));
     assert!(complaint(&["exce", "foo"]).contains("a similar command exists: `exec`"));
     assert!(complaint(&["session", "show", "4f"]).contains("a similar command exists: `sessions`"));
@@ -115,6 +117,10 @@ fn a_misspelled_subcommand_is_not_a_task() {
         &["list", "files"],
         &["sever", "connections"],
         &["serv", "my page"],
+        &["map"],
+        &["mod"],
+        &["cat", "my notes"],
+        &["update", "nginx"],
     ] {
         assert_eq!(parsed(task).task, task);
     }
@@ -159,6 +165,28 @@ fn a_command_of_other_programs_names_ours() {
         assert!(text.contains(&format!("tip: use `{command}`")), "{text}");
         assert!(text.contains("sysop -- TASK"), "{text}");
     }
+    for word in ["update", "upgrade"] {
+        assert!(complaint(&[word]).contains("the page \"Install\" of the guide"), "{word}");
+    }
+}
+
+#[test]
+fn markdown_has_two_names_in_every_format() {
+    for command in [&["sessions", "export"][..], &["sessions", "report"], &["runbook", "export"]] {
+        for name in ["md", "markdown"] {
+            let line = [command, &["--format", name]].concat();
+            assert!(read(&line).is_ok(), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn the_help_and_a_flag_of_other_programs_lead_on() {
+    let help = Arguments::command().render_long_help().to_string();
+    assert!(help.contains("Guide:\n  /help/ on the page of `sysop serve`"), "{help}");
+    let text = complaint(&["-r"]);
+    assert!(text.contains("tip: to resume a session, use --continue or --resume ID\n"), "{text}");
+    assert!(!text.contains("as a value"), "{text}");
 }
 
 #[test]
@@ -275,7 +303,7 @@ fn a_token_name_is_one_short_line() {
 
 #[test]
 fn a_token_cannot_have_a_name_that_records_of_decisions_use() {
-    for name in ["policy", "sysop", "start", " Start "] {
+    for name in ["policy", "sysop", "start", " Start ", "a hook", "attach"] {
         assert!(token_name(name).unwrap_err().contains("choose another one"), "{name}");
     }
     assert_eq!(token_name("starter"), Ok("starter".to_owned()));
@@ -287,11 +315,12 @@ fn resume_takes_an_optional_id() {
     let session = |id: &str| Some(ResumeTarget::Session(SessionId::new(id)));
     assert_eq!(resume(&[]), None);
     assert_eq!(resume(&["--resume"]), Some(ResumeTarget::Latest));
-    assert_eq!(resume(&["--resume", "abc"]), session("abc"));
-    assert_eq!(resume(&["--resume=abc", "chat"]), session("abc"));
-    assert_eq!(resume(&["--resume", "abc", "chat"]), session("abc"));
-    assert_eq!(resume(&["chat", "--resume", "abc"]), session("abc"));
+    assert_eq!(resume(&["--resume", "01a2-5c"]), session("01a2-5c"));
+    assert_eq!(resume(&["--resume=01a2-5c", "chat"]), session("01a2-5c"));
+    assert_eq!(resume(&["--resume", "01a2-5c", "chat"]), session("01a2-5c"));
+    assert_eq!(resume(&["chat", "--resume", "01a2-5c"]), session("01a2-5c"));
     assert_eq!(resume(&["--resume", "--no-color"]), Some(ResumeTarget::Latest));
+    assert_eq!(resume(&["--resume=abc"]), session("abc"));
     let with_command = parsed(&["--resume", "chat", "--plain"]);
     assert_eq!(with_command.global.resume, Some(ResumeTarget::Latest));
     assert!(matches!(with_command.command, Some(Command::Chat(_))));
@@ -300,6 +329,22 @@ fn resume_takes_an_optional_id() {
         (with_task.global.resume, with_task.task),
         (Some(ResumeTarget::Latest), vec!["go on then".to_owned()])
     );
+    assert_eq!(resume(&["--resume", "01a2"]), session("01a2"));
+    for task in [
+        &["hi"][..],
+        &["add", "a", "user"],
+        &["fix", "the", "disk"],
+        &["web1", "hangs"],
+        &["db1", "is", "down"],
+        &["3", "disks", "are", "full"],
+        &["0", "bytes", "are", "free"],
+        &["8080", "is", "taken"],
+    ] {
+        let parsed = parsed(&[&["exec", "--resume"], task].concat());
+        assert_eq!(parsed.global.resume, Some(ResumeTarget::Latest), "{task:?}");
+        let Some(Command::Exec(exec)) = parsed.command else { panic!("{task:?}") };
+        assert_eq!(exec.task, task);
+    }
     let Some(Command::Exec(exec)) = parsed(&["exec", "--", "--resume"]).command else { panic!() };
     assert_eq!(exec.task, ["--resume"]);
 }

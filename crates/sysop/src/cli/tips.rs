@@ -33,6 +33,10 @@ pub(super) fn with_tips(
         let usage = typed.render_usage();
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
+    if kind == ErrorKind::UnknownArgument && text_of(&error, ContextKind::InvalidArg) == Some("-r") {
+        let tip = "to resume a session, use --continue or --resume ID";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     let is_value = matches!(kind, ErrorKind::ValueValidation | ErrorKind::InvalidValue);
     if let Some(tip) = tip(at).filter(|_| is_value || kind == ErrorKind::UnknownArgument) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));

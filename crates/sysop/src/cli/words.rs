@@ -26,9 +26,18 @@ const GUESSED_COMMANDS: [(&str, &str); 10] = [
     ("version", "sysop --version"),
 ];
 
+/// Minimum number of characters of a start of an id that may follow `--resume` as a word of its own.
+const ID_PREFIX_CHARS_MIN: usize = 4;
+
+/// Words with which other programs upgrade themselves.
+const UPGRADE_WORDS: [&str; 2] = ["update", "upgrade"];
+
 /// Returns the error for a task that is probably a mistyped command, or `None` for any other task. These are treated as
 /// mistyped commands: a single word, a word followed by a subcommand, and, if the command takes arguments, a word
 /// followed by a quoted argument, and two words of which the first has the letters of the command in another order.
+///
+/// Many words of three characters are similar to a command. One counts only if it stands alone and if a character is
+/// missing, or if the characters are in another order.
 pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let is_quoted = |word: &String| word.contains(char::is_whitespace);
@@ -44,9 +53,15 @@ pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     if let Some((_, command)) = guessed {
         return tip(format!("use `{command}`"));
     }
-    let meant = nearest_word(first, COMMANDS.iter().copied()).filter(|_| first.len() > 3)?;
+    if UPGRADE_WORDS.contains(&first.as_str()) && rest.is_empty() {
+        return tip("sysop is upgraded as it was installed: see the page \"Install\" of the guide".to_owned());
+    }
+    let is_short = first.len() == 3;
+    let is_typo = |meant: &&str| !is_short || meant.len() == 4 || same_letters(first, meant);
+    let meant = nearest_word(first, COMMANDS.iter().copied()).filter(is_typo)?;
     let is_command = match rest {
         [] => true,
+        _ if is_short => false,
         [second, ..] if subcommands(meant).contains(second) => true,
         _ if !takes_words(meant) => false,
         _ if rest.iter().any(is_quoted) => true,
@@ -77,8 +92,8 @@ fn same_letters(one: &str, other: &str) -> bool {
     sorted(one) == sorted(other)
 }
 
-/// Returns the command line with the options behind the command moved before it, or `None` if all words behind it belong
-/// to it. `words` are the arguments from the command on, which end the command line.
+/// Returns the command line with the options behind the command moved before it, or `None` if all words behind it
+/// belong to it. `words` are the arguments from the command on, which end the command line.
 ///
 /// The options of `sysop policy check` may follow the command. Behind a quoted command line, one with a blank, every
 /// option is ours. Behind a single word, only the long options of `sysop policy check` are, and only if no other word
@@ -119,7 +134,9 @@ fn are_check_options(words: &[String]) -> bool {
 }
 
 /// Joins `--resume ID` into `--resume=ID`, so that a command or task after a bare `--resume` is not parsed as
-/// an id. The next argument counts as an id if it is a single word and neither a flag nor a command.
+/// an id. The next argument counts as an id if it consists of hexadecimal digits and `-`, begins with `0`, and has at
+/// least [`ID_PREFIX_CHARS_MIN`] characters: ids are UUIDs of version 7, which begin with the time in milliseconds, and
+/// tasks begin with words such as `add`, `db1`, `3` or `8080`.
 pub(super) fn join_resume(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut joined = Vec::with_capacity(arguments.len());
     let mut rest = arguments.into_iter().peekable();
@@ -131,10 +148,9 @@ pub(super) fn join_resume(arguments: Vec<OsString>) -> Vec<OsString> {
         }
         let is_id = |next: &OsString| {
             next.to_str().is_some_and(|word| {
-                !word.is_empty()
-                    && !word.starts_with('-')
-                    && !word.contains(char::is_whitespace)
-                    && !COMMANDS.contains(&word)
+                word.starts_with('0')
+                    && word.len() >= ID_PREFIX_CHARS_MIN
+                    && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
             })
         };
         match rest.peek() {

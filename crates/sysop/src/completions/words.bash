@@ -20,6 +20,16 @@ _sysop() {
     local COMP_CWORD=$last
     local -a COMP_WORDS=("${joined[@]}")
     _clap_complete_sysop "$1" "$typed" "$3"
+    # Without a typed `-`, flags are candidates only if there is nothing else.
+    if [[ -z $typed ]]; then
+        local -a names=()
+        for i in "${!COMPREPLY[@]}"; do
+            [[ ${COMPREPLY[i]} == -* ]] || names+=("${COMPREPLY[i]}")
+        done
+        if ((${#names[@]} > 0)); then
+            COMPREPLY=("${names[@]}")
+        fi
+    fi
     local kept= breaks=${COMP_WORDBREAKS//[^:=]/}
     if [[ -n $breaks ]]; then
         kept=${typed%"${typed##*[$breaks]}"}

@@ -57,8 +57,8 @@ pub(crate) fn apply_changes(text: &str, changes: &[(KeyPath, String)]) -> Result
     Ok(document.to_string())
 }
 
-/// Returns the text of a config file without a key or table. Returns `None` if the text does not set it. Fails if the text
-/// is invalid.
+/// Returns the text of a config file without a key or table. Returns `None` if the text does not set it. Fails if the
+/// text is invalid.
 pub(crate) fn remove_key(text: &str, path: &KeyPath) -> Result<Option<String>, ConfigChangeError> {
     let mut document = parse(text)?;
     let Some((name, tables)) = path.names().split_last() else { return Ok(None) };
@@ -292,6 +292,7 @@ mod tests {
         for (key, value, words) in [
             ("aprove", "ask", "did you mean `approve`?"),
             ("approve", "perhaps", "must be one of"),
+            ("theme", "auto", "the terminal's background decides: `sysop config unset theme`"),
             ("max_iterations", "many", "must be an integer"),
             ("model", "phi3", "PROVIDER/NAME"),
             ("model", "olama/phi3", "did you mean `ollama`?"),

@@ -44,6 +44,12 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Returns a copy in which these variables are unset.
+    pub(crate) fn without(&self, names: &[&str]) -> Self {
+        let kept = self.0.iter().filter(|(name, _)| !names.contains(&name.as_str()));
+        Self(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
     pub(crate) fn first<'a>(&'a self, names: &[&'static str]) -> Option<(&'static str, &'a str)> {
         names.iter().find_map(|name| Some((*name, self.value(name)?)))
     }

@@ -13,7 +13,11 @@ use super::hooks::{HookPoint, OnError};
 
 pub(crate) use sysop_core::model_provider::{DEMO, PROVIDER_NAMES as PROVIDERS};
 
-pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
+/// Values of `theme`. Without it, the background of the terminal decides.
+const THEME: ValueKind = ValueKind::Text(TextKind::Word {
+    words: &["dark", "light", "terminal", "none"],
+    hint: Some(("auto", "without a theme, the terminal's background decides: `sysop config unset theme`")),
+});
 
 /// Maximum price per million tokens; a higher price must be a typo.
 const PRICE_MAX: f64 = 1_000_000.0;
@@ -113,7 +117,12 @@ pub(crate) enum TextKind {
     Variable,
     /// Name of a variable, or an empty string for none.
     VariableOrNone,
-    Word(&'static [&'static str]),
+    /// One of `words`.
+    Word {
+        words: &'static [&'static str],
+        /// Other word that a user may type, and what to do instead.
+        hint: Option<(&'static str, &'static str)>,
+    },
     Pattern,
     /// String or integer, stored as a string.
     OrInteger,
@@ -159,7 +168,7 @@ const fn count(most: i64) -> ValueKind {
 }
 
 const fn word(words: &'static [&'static str]) -> ValueKind {
-    ValueKind::Text(TextKind::Word(words))
+    ValueKind::Text(TextKind::Word { words, hint: None })
 }
 
 const fn key(pattern: &'static [&'static str], kind: ValueKind, workspace: WorkspaceRule) -> ConfigKey {
@@ -208,7 +217,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["sandbox_network"], ValueKind::Switch, WorkspaceRule::Only(false)),
     key(&["database"], SECRET, WorkspaceRule::Ignored),
     key(&["otlp_endpoint"], URL, WorkspaceRule::Ignored),
-    key(&["theme"], word(THEMES), WorkspaceRule::Ignored),
+    key(&["theme"], THEME, WorkspaceRule::Ignored),
     key(&["status_line"], ValueKind::List(ListKind::Words), WorkspaceRule::Ignored),
     key(&["mouse"], ValueKind::Switch, WorkspaceRule::Ignored),
     key(&["budget", "turn", "cost"], PRICE, WorkspaceRule::Ignored),
@@ -351,6 +360,20 @@ pub(crate) fn cap(path: &KeyPath) -> Option<i64> {
 /// Returns true if a key is the URL of a provider's server.
 pub(crate) fn is_provider_address(path: &KeyPath) -> bool {
     matches!(path.names(), [outer, _, last] if outer == "providers" && last == "base_url")
+}
+
+/// Returns true if the value at a path is a provider's key, the file with the key, or a header.
+pub(crate) fn is_provider_secret(path: &KeyPath) -> bool {
+    match path.names() {
+        [outer, _, last] => outer == "providers" && ["api_key", "api_key_file"].contains(&last.as_str()),
+        [outer, _, table, _] => outer == "providers" && table == "headers",
+        _ => false,
+    }
+}
+
+/// Returns true if the value at a path is the name of a variable with a provider's key.
+pub(crate) fn is_key_variable(path: &KeyPath) -> bool {
+    matches!(path.names(), [outer, _, last] if outer == "providers" && last == "api_key_env")
 }
 
 /// Returns true if a path is the array of a routine's steps, which has a separate parser.

@@ -83,8 +83,8 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns the text. If it is a URL, the user name and password in it are replaced with `[set]`; without a scheme, only if
-/// there is a password.
+/// Returns the text. If it is a URL, the user name and password in it are replaced with `[set]`; without a scheme, only
+/// if there is a password.
 pub(crate) fn without_credentials(text: &str) -> String {
     let (scheme, rest) = match text.find("://") {
         Some(at) => text.split_at(at + 3),
@@ -251,7 +251,7 @@ fn text_value(kind: TextKind, text: &str) -> Result<ConfigValue, String> {
     match kind {
         TextKind::Any | TextKind::OrInteger => {}
         TextKind::Secret => return Ok(ConfigValue::Secret(text.into())),
-        TextKind::Word(words) => check_word(text, words)?,
+        TextKind::Word { words, hint } => check_word(text, words, hint)?,
         TextKind::Url => {
             if !is_http_url(text) {
                 return Err("is not an http:// or https:// URL".to_owned());
@@ -270,12 +270,16 @@ pub(crate) fn is_http_url(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-fn check_word(text: &str, words: &[&'static str]) -> Result<(), String> {
+fn check_word(text: &str, words: &[&'static str], hint: Option<(&str, &str)>) -> Result<(), String> {
     if words.contains(&text) {
         return Ok(());
     }
     let meant = nearest_word(text, words.iter().copied());
-    let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+    let meant = match (meant, hint) {
+        (Some(word), _) => format!("; did you mean `{word}`?"),
+        (None, Some((word, hint))) if word == text => format!("; {hint}"),
+        (None, _) => String::new(),
+    };
     Err(format!("is {text:?}, but must be one of {}{meant}", words.join(", ")))
 }
 

@@ -193,6 +193,9 @@ async fn a_server_without_a_model_name_is_noted() {
     );
     let default = FakeDoctorProbe { models: Ok(vec!["default".to_owned()]), ..well() };
     assert!(!report(&settings(&world, &environment), &default).await.0.contains("no model name"));
+    let named = [environment[0], ("LLM_DEFAULT_MODEL", "default")];
+    let (text, _) = report(&settings(&world, &named), &well()).await;
+    assert!(text.contains("note  model     openai does not list the model default"), "{text}");
 }
 
 #[tokio::test]

@@ -29,6 +29,15 @@ struct ChosenProvider {
     base_url: Option<String>,
 }
 
+impl ChosenProvider {
+    /// Returns the server that the config will name, or `None` if that of the config stays.
+    fn written_url(&self) -> Option<&str> {
+        // The wizard removes another address only for this provider.
+        let vendors = (self.info.name == model_provider::OPENAI.name).then_some(self.info.base_url);
+        self.base_url.as_deref().or(vendors)
+    }
+}
+
 /// Place of the key, and the key itself if it is known.
 struct ChosenKey {
     setting: KeySetting,
@@ -65,28 +74,36 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
     };
     let mut provider = ChosenProvider { info, base_url };
     let (key, offered) = choose_working_key(prompter, settings, &mut provider)?;
+    let of_variable = match key.setting {
+        // The key stays in the config, so the server for which it was chosen does, too.
+        KeySetting::Set(..) if provider.base_url.is_none() => address_without_password(settings, info)?,
+        KeySetting::Set(..) | KeySetting::Usual | KeySetting::Overridden(_) => None,
+    };
     let model = choose_model(prompter, &provider, &offered)?;
+    provider.base_url = provider.base_url.or(of_variable);
     let table = KeyPath::new(["providers", info.name]);
     let has_no_url = provider.base_url.is_none();
-    let has_other_headers = has_headers_of_other_server(settings, &provider);
+    let is_other_server =
+        provider.written_url().is_some_and(|url| has_secrets_of_other_server(settings, info, url));
     let mut changes = Changes::new();
     changes.extend(provider.base_url.map(|base_url| (table.child("base_url"), base_url)));
     changes.push((KeyPath::from("model"), format!("{}/{model}", info.name)));
-    // The wizard writes another address only for this provider, so it also removes one only there.
     let is_vendors = info.name == model_provider::OPENAI.name && has_no_url;
     let mut removed = if is_vendors { vec![table.child("base_url")] } else { Vec::new() };
-    removed.extend(has_other_headers.then(|| table.child("headers")));
+    removed.extend(is_other_server.then(|| table.child("headers")));
     let set = match key.setting {
         KeySetting::Set(name, value) => {
             changes.push((table.child(name), value));
             Some(name)
         }
         KeySetting::Usual => None,
-        KeySetting::Overridden(name) => {
+        KeySetting::Overridden(name) if !is_other_server => {
             // A variable that is named in a file comes before any `api_key_file`.
             removed.extend((name == KEY_FILE).then(|| table.child("api_key_env")));
             return Ok(Setup { changes, removed, key: None });
         }
+        // The keys of the old server would go to the new one once the variable is unset.
+        KeySetting::Overridden(_) => None,
     };
     removed.extend(KEY_SETTINGS.iter().filter(|name| Some(**name) != set).map(|name| table.child(name)));
     Ok(Setup { changes, removed, key: key.file.zip(key.key) })
@@ -99,7 +116,12 @@ fn ask_url(prompter: &mut Prompter<'_>) -> Result<String> {
 /// Returns what is wrong with the address of a server, or `None` if it is an HTTP URL.
 fn url_problem(address: &str) -> Option<String> {
     let seen = if looks_like_key(address) { SEEN_KEY } else { "" };
-    let why = "Not a URL. Start it with http:// or https://, such as http://127.0.0.1:8000/v1.";
+    let host = address.split('/').next().unwrap_or_default();
+    let why = if !address.contains("://") && is_address(host) {
+        format!("Not a URL: did you mean `http://{address}`?")
+    } else {
+        "Not a URL. Start it with http:// or https://, such as http://127.0.0.1:8000/v1.".to_owned()
+    };
     (!is_http_url(address)).then(|| format!("{seen}{why}"))
 }
 
@@ -268,16 +290,17 @@ fn choose_place(
     let (state, default) = if value(variable).is_some() { ("set", "1") } else { ("not set", "3") };
     let file = key_file(settings, provider);
     let is_own_server = provider.base_url.is_some();
-    let none_needed = if is_own_server { "\n  [4] the server needs none" } else { "" };
+    let none_needed = if is_own_server { "\n  [4] the server needs no key" } else { "" };
     prompter.say(&format!(
         "Where is the API key?\n  [1] in the environment variable {variable} ({state})\n  [2] in another environment \
          variable\n  [3] paste it at the next prompt, hidden; it goes to {}, which only you can read{none_needed}",
         brief_path(&file, &settings.folders.home)
     ))?;
     // The usual variable holds the vendor's key, which another server gets only if the user says so.
-    let place = match is_own_server {
-        true => prompter.choice("Your choice [1-4, q quits]: ", &["1", "2", "3", "4"])?,
-        false => prompter.choice_or("Your choice [1-3", &["1", "2", "3"], default)?,
+    let place = if is_own_server {
+        prompter.choice("Your choice [1-4, q quits]: ", &["1", "2", "3", "4"])?
+    } else {
+        prompter.choice_or("Your choice [1-3", &["1", "2", "3"], default)?
     };
     let of_variable = |name: String, setting: KeySetting| {
         let key = value(&name);
@@ -294,6 +317,9 @@ fn choose_place(
         }
         "2" => {
             let name = prompter.ask_until("Name of the variable [q quits]: ", variable_problem)?;
+            if value(&name).is_none() {
+                prompter.say(&format!("Set {name} before you start sysop."))?;
+            }
             of_variable(name.clone(), KeySetting::Set("api_key_env", name))
         }
         "3" => paste_key(prompter, settings, provider)?,
@@ -333,8 +359,14 @@ fn confirm_address(
     let address = address_of_variable(settings, provider.info).filter(|_| provider.base_url.is_none());
     let Some((variable, url)) = address else { return Ok(()) };
     if variable == LLM_BASE_URL && settings.overridden_key(provider.info.name).is_none() {
-        let next = "LLM_BASE_URL is set: its server takes the place of OpenAI's and gets only the key in \
-                    LLM_AUTH_TOKEN, without `sysop init`; to set up OpenAI, unset LLM_BASE_URL; nothing was changed";
+        let next = "LLM_BASE_URL is set: its server takes the place of OpenAI's. That server gets only the key in \
+                    LLM_AUTH_TOKEN and needs no `sysop init`. To set up OpenAI, unset LLM_BASE_URL; nothing was changed";
+        return Err(CommandError::failed(next).into());
+    }
+    if !is_http_url(&url) {
+        let next = format!(
+            "{variable} is not an http:// or https:// URL; correct it or unset it; nothing was changed"
+        );
         return Err(CommandError::failed(next).into());
     }
     prompter
@@ -392,17 +424,24 @@ fn address_of_variable(settings: &Settings, provider: &ProviderInfo) -> Option<(
     }
 }
 
-/// Returns true if the headers of the config are for another server than the chosen one. They are for the `base_url`
-/// beside them, or else for that of a variable or the vendor. The server of `LLM_BASE_URL` gets no headers of a file.
-fn has_headers_of_other_server(settings: &Settings, provider: &ChosenProvider) -> bool {
-    if provider.info.name != model_provider::OPENAI.name {
-        return false; // the wizard changes only the address of OpenAI
+/// Returns the address of the variable that sets the provider's base URL, to write to the config. Fails if it contains a
+/// password, which neither the config nor the screen should have.
+fn address_without_password(settings: &Settings, provider: &ProviderInfo) -> Result<Option<String>> {
+    let Some((variable, url)) = address_of_variable(settings, provider) else { return Ok(None) };
+    if without_credentials(&url) == url {
+        return Ok(Some(url));
     }
-    let of_variable = address_of_variable(settings, provider.info).filter(|(name, _)| name != LLM_BASE_URL);
-    let default = of_variable.as_ref().map_or(provider.info.base_url, |(_, url)| url);
-    let table = KeyPath::new(["providers", provider.info.name]);
-    let old = settings.config.file_servers.get(&table).map_or(default, String::as_str);
-    !is_same_server(old, provider.base_url.as_deref().unwrap_or(default))
+    let next = format!(
+        "the address in {variable} contains a user name or password, which is not written to the config; remove it from \
+         the address, or choose the provider's usual variable for the key; nothing was changed"
+    );
+    Err(CommandError::failed(next).into())
+}
+
+/// Returns true if the keys and headers in the provider's table of the config are for another server than this one.
+fn has_secrets_of_other_server(settings: &Settings, provider: &ProviderInfo, url: &str) -> bool {
+    let table = KeyPath::new(["providers", provider.name]);
+    settings.config.server_of_files(&table).is_some_and(|old| !is_same_server(old, url))
 }
 
 /// Asks the server for its models, with this key.
@@ -413,15 +452,18 @@ fn offered(settings: &Settings, provider: &ChosenProvider, key: &ChosenKey) -> R
         name if name == model_provider::GEMINI.name => &mut all.gemini,
         _ => &mut all.openai,
     };
+    let of_variable = address_of_variable(settings, provider.info);
     if provider.base_url.is_some() {
         endpoint.base_url.clone_from(&provider.base_url);
         endpoint.sources.base_url = Some("the URL".to_owned());
-    } else if provider.info.name == model_provider::OPENAI.name
-        && address_of_variable(settings, provider.info).is_none()
-    {
+    } else if provider.info.name == model_provider::OPENAI.name && of_variable.is_none() {
         (endpoint.base_url, endpoint.sources.base_url) = (None, None);
     }
-    if has_headers_of_other_server(settings, provider) {
+    // The settings of the server of a variable have no headers of another one.
+    if (provider.base_url.is_some() || of_variable.is_none())
+        && let Some(url) = provider.written_url()
+        && has_secrets_of_other_server(settings, provider.info, url)
+    {
         endpoint.headers.clear();
     }
     endpoint.api_key.clone_from(&key.key);
@@ -438,7 +480,8 @@ fn choose_model(
     offered: &[String],
 ) -> Result<String> {
     let own = Some(provider.info.default_model).filter(|_| provider.base_url.is_none());
-    let is_offered = |name: &str| offered.is_empty() || offered.iter().any(|model| model == name);
+    let is_listed = |name: &str| offered.iter().any(|model| model == name);
+    let is_offered = |name: &str| offered.is_empty() || is_listed(name);
     let default = own.filter(|name| !name.is_empty() && is_offered(name));
     let default = default.or_else(|| offered.first().map(String::as_str));
     if !offered.is_empty() {
@@ -452,7 +495,8 @@ fn choose_model(
         |default| format!("Model [Enter for {default}, q quits]: "),
     );
     let problem = |answer: &str| {
-        is_address(answer).then(|| "That is an address. Enter the name of a model; q quits.".to_owned())
+        (is_address(answer) && !is_listed(answer))
+            .then(|| "That is an address. Enter the name of a model; q quits.".to_owned())
     };
     for _ in 0..ATTEMPTS_MAX {
         let name = prompter.ask_name(&question, problem)?;

@@ -5,15 +5,15 @@ use std::sync::mpsc;
 use secrecy::ExposeSecret as _;
 
 use super::{
-    Changes, Prompter, Setup, answer_line, begins_like_key, choose, choose_key, choose_ollama,
-    looks_like_key, propose,
+    Changes, Prompter, Setup, answer_line, begins_like_key, choose, choose_key, choose_ollama, is_address,
+    load_as_written, looks_like_key, propose, restore_key, written_server_answer,
 };
 use crate::config::KeyPath;
 use crate::config::tests::World;
 use crate::exit::Cancellation;
 use crate::global_flags::GlobalFlags;
 use crate::select_model::{OllamaAnswer, OllamaServer};
-use crate::settings::{ColorMode, Settings};
+use crate::settings::{ColorMode, ProviderSettings, Settings};
 
 fn settings(world: &World, environment: &[(&str, &str)]) -> Settings {
     let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
@@ -46,7 +46,7 @@ fn the_models_are_those_of_the_configured_ollama() {
     assert!(shown.contains("[4] set no model: sysop then takes ollama/phi3\n"), "{shown}");
     let settings = self::settings(&world, &[("SYSOP_MODEL", "openai/x")]);
     let (_, shown) = answering("4\n\n\n", |prompter| choose(prompter, &settings, &ollama).unwrap());
-    assert!(shown.contains("[4] keep the current setting\n"), "{shown}");
+    assert!(shown.contains("[4] keep the current setting: openai/x (environment SYSOP_MODEL)\n"), "{shown}");
 }
 
 #[test]
@@ -114,8 +114,11 @@ fn key_after(config: &str, environment: &[(&str, &str)], answers: &str) -> (Opti
         propose(prompter, &settings, &setup).unwrap();
     });
     let next = self::settings(&world, environment);
-    let key = next.providers["openai"].api_key.as_ref().map(|key| key.expose_secret().to_owned());
-    (key, shown)
+    (key_text(&next.providers["openai"]).map(str::to_owned), shown)
+}
+
+fn key_text(provider: &ProviderSettings) -> Option<&str> {
+    provider.api_key.as_ref().map(|key| key.expose_secret())
 }
 
 #[test]
@@ -256,7 +259,8 @@ fn headers_of_the_config_go_to_no_other_server() {
         (of_corp, vec![], "2\n1\ngpt\ny\n", false),
         ("base_url = 'https://api.openai.com/v1/'\n", vec![], "2\n1\ngpt\ny\n", true),
         (of_corp, vec![(variable, url.as_str())], "2\ny\n3\npasted\n\ny\n", false),
-        ("", vec![(variable, url.as_str())], "2\ny\n3\npasted\n\ny\n", true),
+        ("", vec![(variable, url.as_str())], "2\ny\n3\npasted\n\ny\n", false),
+        (&same, vec![(variable, url.as_str())], "2\ny\n3\npasted\n\ny\n", true),
     ] {
         let world = World::new().own(&format!("[providers.openai]\n{address}{headers}"));
         let settings = settings(&world, &environment);
@@ -275,6 +279,110 @@ fn headers_of_the_config_go_to_no_other_server() {
 }
 
 #[test]
+fn keys_of_the_config_stay_for_their_own_server_only_although_a_variable_overrides_them() {
+    let (url, _requests) = phi3_server();
+    let variables = ["SYSOP_PROVIDERS__OPENAI__API_KEY", "SYSOP_PROVIDERS__OPENAI__API_KEY_ENV"];
+    let corp = "base_url = 'http://corp/v1'\n";
+    let same = format!("base_url = '{url}'\n");
+    let typed = format!("4\n{url}\ny\n\ny\n");
+    for (address, variable, answers, is_kept) in [
+        (corp, variables[0], typed.as_str(), false),
+        ("", variables[0], &typed, false),
+        (&same, variables[0], &typed, true),
+        // The variable is not set, so nothing is tried at the vendor's.
+        (corp, variables[1], "2\ngpt\ny\n", false),
+        ("", variables[1], "2\ngpt\ny\n", true),
+    ] {
+        let world = World::new().own(&format!("[providers.openai]\n{address}api_key = 'old'\n"));
+        let settings = settings(&world, &[(variable, "OURS")]);
+        let ((), shown) = answering(answers, |prompter| {
+            let setup = choose_key(prompter, &settings).unwrap();
+            propose(prompter, &settings, &setup).unwrap();
+        });
+        let next = &self::settings(&world, &[]).providers["openai"];
+        assert_eq!(next.api_key.is_some(), is_kept, "{address}{variable}: {shown}");
+    }
+}
+
+#[test]
+fn a_key_for_the_server_of_a_variable_is_written_with_its_address() {
+    let (url, _requests) = phi3_server();
+    for (number, provider) in [("2", "OPENAI"), ("1", "ANTHROPIC")] {
+        let variable = format!("SYSOP_PROVIDERS__{provider}__BASE_URL");
+        let usual = format!("{provider}_API_KEY");
+        for (place, key, is_written) in
+            [("3\npasted\n", "pasted", true), ("2\nCORP_KEY\n", "corp", true), ("1\n", "vendor", false)]
+        {
+            let world = World::new();
+            let keys = [("CORP_KEY", "corp"), (usual.as_str(), "vendor")];
+            let environment = [keys.as_slice(), &[(variable.as_str(), url.as_str())]].concat();
+            let settings = settings(&world, &environment);
+            let ((), shown) = answering(&format!("{number}\ny\n{place}phi3\ny\n"), |prompter| {
+                let setup = choose_key(prompter, &settings).unwrap();
+                propose(prompter, &settings, &setup).unwrap();
+            });
+            let next = &self::settings(&world, &keys).providers[&provider.to_lowercase()];
+            assert_eq!(next.base_url.as_ref(), is_written.then_some(&url), "{shown}");
+            assert_eq!(next.api_key.as_ref().unwrap().expose_secret(), key, "{shown}");
+        }
+    }
+    let world = World::new();
+    let settings = settings(&world, &[("SYSOP_PROVIDERS__OPENAI__BASE_URL", "127.0.0.1:9")]);
+    let (refused, _) = answering("2\n", |prompter| choose_key(prompter, &settings).err());
+    let refused = refused.unwrap().to_string();
+    assert!(refused.starts_with("SYSOP_PROVIDERS__OPENAI__BASE_URL is not an http:// or"), "{refused}");
+}
+
+#[test]
+fn a_password_in_the_address_of_a_variable_is_neither_shown_nor_written() {
+    let (world, (url, _requests)) = (World::new(), phi3_server());
+    let url = url.replace("http://", "http://joe:correcthorse@");
+    let environment = [("SYSOP_PROVIDERS__OPENAI__BASE_URL", url.as_str()), ("OPENAI_API_KEY", "usual")];
+    let settings = settings(&world, &environment);
+    let (refused, shown) =
+        answering("2\ny\n3\npasted\nphi3\n", |prompter| choose_key(prompter, &settings).err());
+    let refused = refused.expect(&shown).to_string();
+    let start = "the address in SYSOP_PROVIDERS__OPENAI__BASE_URL contains a user name or password";
+    assert!(refused.starts_with(start), "{refused}");
+    let (setup, usual) = answering("2\ny\n1\nphi3\n", |prompter| choose_key(prompter, &settings).unwrap());
+    assert_eq!(setup.changes, model("openai/phi3"), "the address stays in the variable: {usual}");
+    assert!(![refused, shown, usual].concat().contains("correcthorse"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_stays_as_it_was_if_the_config_cannot_be_written() {
+    // No temporary file fits beside a target with such a long name.
+    let target = "x".repeat(255);
+    for old in [Some("old\n"), None] {
+        let world = World::new().file(&target, "");
+        let folder = world.folders().config.join("sysop");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink(world.folders().home.join(&target), folder.join("config.toml")).unwrap();
+        let file = folder.join("openai.key");
+        old.map_or(Ok(()), |text| std::fs::write(&file, text)).unwrap();
+        let settings = settings(&world, &[]);
+        let key = Some((file.clone(), "new".into()));
+        let setup = Setup { changes: model("openai/gpt"), key, ..Setup::default() };
+        let (failed, _) = answering("y\n", |prompter| propose(prompter, &settings, &setup));
+        let error = failed.unwrap_err().to_string();
+        assert!(error.starts_with("cannot write ") && error.ends_with("config.toml"), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), old);
+    }
+}
+
+#[test]
+fn an_error_names_both_the_config_and_the_key_that_cannot_be_restored() {
+    let file = World::new().folders().home.join("missing").join("openai.key");
+    let setup = Setup { key: Some((file, "new".into())), ..Setup::default() };
+    for old in [None, Some(b"old".as_slice())] {
+        let error = format!("{:#}", restore_key(&setup, old, anyhow::anyhow!("cannot write config.toml")));
+        assert!(error.starts_with("cannot restore the key in "), "{error}");
+        assert!(error.contains("openai.key: ") && error.ends_with(": cannot write config.toml"), "{error}");
+    }
+}
+
+#[test]
 fn a_rejected_key_that_overrides_the_config_is_not_asked_for_again() {
     let (world, url) = (World::new(), server("HTTP/1.1 401 Unauthorized", "{}"));
     let settings = settings(&world, &[("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours")]);
@@ -282,6 +390,59 @@ fn a_rejected_key_that_overrides_the_config_is_not_asked_for_again() {
     let (setup, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
     assert!(shown.contains("\n  [1] continue anyway\n"), "{shown}");
     assert!(setup.changes.contains(&model("openai/phi3")[0]), "{shown}");
+}
+
+#[test]
+fn the_server_that_was_written_is_asked_although_variables_override_it() {
+    let (url, requests) = phi3_server();
+    let elsewhere = "http://127.0.0.1:9/elsewhere";
+    for address in ["SYSOP_PROVIDERS__OPENAI__BASE_URL", "LLM_BASE_URL"] {
+        let world = World::new();
+        let environment = [("SYSOP_MODEL", "gemini/flash"), ("SYSOP_APPROVE", "each"), (address, elsewhere)];
+        let settings = settings(&world, &environment);
+        let (setup, shown) = answering(&format!("4\n{url}\n3\npasted\n\ny\n"), |prompter| {
+            let mut setup = choose_key(prompter, &settings).unwrap();
+            setup.changes.push((KeyPath::from("approve"), "each".to_owned()));
+            propose(prompter, &settings, &setup).unwrap();
+            setup
+        });
+        for (variable, key, used) in
+            [("SYSOP_MODEL", "model", "gemini/flash"), (address, "providers.openai.base_url", elsewhere)]
+        {
+            let warning = format!(
+                "warning: the variable {variable} overrides `{key}`: sysop uses {used} until you unset it\n"
+            );
+            assert!(shown.contains(&warning), "{shown}");
+        }
+        assert!(!shown.contains("SYSOP_APPROVE"), "the same value is no reason to warn: {shown}");
+        while requests.try_recv().is_ok() {} // those of the questions
+        let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
+        let written = load_as_written(&settings, &flags, &setup).unwrap();
+        let line = crate::wait_for(written_server_answer(written)).unwrap();
+        assert_eq!(line, Some(format!("{url} answers and offers 1 model.")));
+        let request = requests.try_recv().unwrap();
+        assert!(request.contains("Bearer pasted\r\n"), "{request}");
+    }
+}
+
+#[test]
+fn a_variable_that_overrides_a_removed_address_is_named() {
+    let (url, _requests) = phi3_server();
+    let variable = "SYSOP_PROVIDERS__OPENAI__BASE_URL";
+    let world = World::new().own("[providers.openai]\nbase_url = 'http://127.0.0.1:9/v1'\n");
+    let settings = settings(&world, &[(variable, &url), ("OPENAI_API_KEY", "usual")]);
+    let (setup, shown) = answering("2\ny\n1\nphi3\ny\n", |prompter| {
+        let setup = choose_key(prompter, &settings).unwrap();
+        propose(prompter, &settings, &setup).unwrap();
+        setup
+    });
+    let warning = format!(
+        "warning: the variable {variable} overrides `providers.openai.base_url`: sysop uses {url} until you unset it\n"
+    );
+    assert!(shown.contains(&warning), "{shown}");
+    let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
+    let openai = &load_as_written(&settings, &flags, &setup).unwrap().providers["openai"];
+    assert_eq!((&openai.base_url, key_text(openai)), (&None, Some("usual")), "the server is OpenAI's");
 }
 
 #[test]
@@ -351,6 +512,25 @@ fn an_address_is_not_taken_for_the_name_of_a_model() {
 }
 
 #[test]
+fn a_name_that_the_server_offers_is_accepted_although_it_looks_like_an_address() {
+    let name = "mistral-small3.1:2503";
+    let world = World::new();
+    let settings = settings(&world, &[]);
+    let models = OllamaAnswer::Models(vec!["phi3".to_owned(), name.to_owned()]);
+    let ollama = OllamaServer::answering(&settings, models);
+    let typed = format!("{name}\n");
+    let (changes, _) = answering(&typed, |prompter| choose_ollama(prompter, &ollama).unwrap());
+    assert_eq!(changes, model(&format!("ollama/{name}")));
+    let url = server(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json",
+        r#"{"data":[{"id":"phi3"},{"id":"mistral-small3.1:2503"}]}"#,
+    );
+    let answers = format!("4\n{url}\n4\n{typed}");
+    let (setup, shown) = answering(&answers, |prompter| choose_key(prompter, &settings).unwrap());
+    assert!(setup.changes.contains(&model(&format!("openai/{name}"))[0]), "{shown}");
+}
+
+#[test]
 fn a_model_that_the_server_does_not_list_can_be_entered_again() {
     let (world, (url, _)) = (World::new(), phi3_server());
     let settings = settings(&world, &[]);
@@ -367,6 +547,7 @@ fn a_model_that_the_server_does_not_list_can_be_entered_again() {
 fn an_ollama_without_a_model_is_described_by_its_own_address() {
     let world = World::new();
     for (host, answer, sentence) in [
+        ("", OllamaAnswer::Absent, "press q and set OLLAMA_HOST to its address."),
         ("", OllamaAnswer::Absent, "not responding at http://127.0.0.1:11434. `ollama serve` starts it."),
         (
             "localhost:1",
@@ -388,6 +569,41 @@ fn an_ollama_without_a_model_is_described_by_its_own_address() {
         assert!(shown.contains(sentence), "{shown}");
         assert_eq!(changes, model("ollama/qwen3"));
     }
+}
+
+#[test]
+fn an_address_without_a_scheme_is_no_name_of_a_model_and_gets_an_offer() {
+    for address in ["http://box", "127.0.0.1:19402", "[::1]:11434", "localhost:1234", "box.lan:80"] {
+        assert!(is_address(address), "{address}");
+    }
+    for name in ["qwen3", "qwen2.5:7b", "llama3.1:8", "hf.co/me/model.gguf:8000", "phi3:latest"] {
+        assert!(!is_address(name), "{name}");
+    }
+    let world = World::new();
+    let settings = settings(&world, &[]);
+    let (_, shown) =
+        answering("4\n127.0.0.1:8000/v1\n10.0.0.7\nq\n", |prompter| choose_key(prompter, &settings).err());
+    assert!(shown.contains("Not a URL: did you mean `http://127.0.0.1:8000/v1`?\n"), "{shown}");
+    assert!(shown.contains("Not a URL. Start it with http:// or https://"), "{shown}");
+}
+
+#[test]
+fn a_chosen_variable_that_is_not_set_is_told_at_once() {
+    let world = World::new();
+    let settings = settings(&world, &[]);
+    let (_, shown) = answering("1\n2\nCORP_KEY\nq\n", |prompter| choose_key(prompter, &settings).err());
+    assert!(
+        shown.contains("Name of the variable [q quits]: Set CORP_KEY before you start sysop.\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_question_is_wrapped_between_words() {
+    let (mut input, mut output) = (&b"web1\n"[..], Vec::new());
+    let mut prompter = Prompter { input: &mut input, output: &mut output, columns: Some(20) };
+    assert_eq!(prompter.ask("Host to run on [Enter for this machine]: ").unwrap(), "web1");
+    assert_eq!(String::from_utf8(output).unwrap(), "Host to run on\n[Enter for this\nmachine]: ");
 }
 
 #[test]

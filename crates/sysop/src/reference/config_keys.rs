@@ -17,8 +17,8 @@ use crate::serve::APPROVAL_EXPIRES_S;
 /// File with the built-in values.
 const DEFAULTS: &str = include_str!("../config/default.toml");
 
-/// Meaning of each key, in the order of the page. Rows with an empty key are headings. A meaning may end with the default,
-/// if the default is no value.
+/// Meaning of each key, in the order of the page. Rows with an empty key are headings. A meaning may end with the
+/// default, if the default is no value.
 const MEANINGS: &[(&str, &str)] = &[
     ("", "Model"),
     ("model.name", "Model name; `model = \"PROVIDER/NAME\"` sets both the name and the provider"),
@@ -297,7 +297,7 @@ fn default_of(name: &str, defaults: &toml::Table) -> Option<String> {
 fn type_of(key: &ConfigKey) -> String {
     let words = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     match key.kind {
-        ValueKind::Text(TextKind::Word(known)) => words(known),
+        ValueKind::Text(TextKind::Word { words: known, .. }) => words(known),
         ValueKind::Text(TextKind::Any) => "string".to_owned(),
         ValueKind::Text(TextKind::Secret) => "secret string".to_owned(),
         ValueKind::Text(TextKind::Url) => "URL".to_owned(),

@@ -33,6 +33,7 @@ use super::record::{
 pub(crate) enum ReportFormat {
     /// Markdown
     #[default]
+    #[value(alias = "markdown")]
     Md,
     /// One self-contained HTML file
     Html,

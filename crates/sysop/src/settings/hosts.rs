@@ -303,8 +303,8 @@ impl HostInventory {
         access
     }
 
-    /// Returns all rules, and copies of a configured host's restrictions under each other name by which these hosts reach
-    /// its machine.
+    /// Returns all rules, and copies of a configured host's restrictions under each other name by which these hosts
+    /// reach its machine.
     pub(crate) fn rules(&self, choice: &HostChoice, rules: &[Rule]) -> Vec<Rule> {
         let mut all = rules.to_vec();
         for target in choice.targets() {

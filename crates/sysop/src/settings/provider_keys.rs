@@ -2,10 +2,11 @@
 //!
 //! A key is sent only to the server for which it was issued.
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
+use sysop_core::redact::is_placeholder_key;
 
 use super::{ProviderSettings, Settings};
-use crate::config::{ConfigEntry, ConfigOrigin, KeyPath, display_path};
+use crate::config::{ConfigEntry, ConfigOrigin, ConfigValue, KeyPath, display_path};
 
 const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
 
@@ -13,12 +14,38 @@ const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
 pub(crate) const KEY_SETTINGS: [&str; 3] = ["api_key", "api_key_env", "api_key_file"];
 
 impl Settings {
-    /// Returns true if a key or header may be sent to the provider's server: one of a file belongs to the server of the
-    /// files, so it is not sent if a variable sets another one. The server of `LLM_BASE_URL` gets no secret of a file.
+    /// Returns true if a key or header may be sent to the provider's server: one of a file belongs to the server that
+    /// the files name, or else to the vendor's, so it is not sent if a variable sets another one. The server of
+    /// `LLM_BASE_URL` gets no secret of a file.
     pub(super) fn is_for_server(&self, base: &KeyPath, secret: &ConfigEntry) -> bool {
         let is_of_file = matches!(secret.origin(), ConfigOrigin::File { .. });
         let is_elsewhere = is_of_file && self.config.is_server_replaced(base);
-        is_own(secret) || !(self.has_borrowed_address(base) || is_elsewhere)
+        // Without an address beside it, an empty `api_key_env` says of any server that it needs no key.
+        let is_for_any = is_empty(secret) && !self.config.file_servers.contains_key(base);
+        is_own(secret) || !(self.has_borrowed_address(base) || is_elsewhere && !is_for_any)
+    }
+
+    /// Returns the keys and headers of the provider's table, in any layer of the config, that are not sent, because they
+    /// are for another server or because another one counts. The model may not see them either.
+    pub(super) fn unsent_secrets(&self, base: &KeyPath, settings: &ProviderSettings) -> Vec<SecretString> {
+        let present = self.config.below(base).map(|(names, entry)| (names, &entry.value));
+        let replaced = self.config.replaced_secrets.iter();
+        let replaced =
+            replaced.filter_map(|(path, value)| Some((path.names().strip_prefix(base.names())?, value)));
+        let is_key = |secret: &SecretString| !is_placeholder_key(secret.expose_secret());
+        let secret = |(names, value): (&[String], &ConfigValue)| match (names, value) {
+            ([name], ConfigValue::Secret(key)) if name == "api_key" => Some(key.clone()).filter(is_key),
+            ([name], ConfigValue::Text(path)) if name == "api_key_file" => {
+                self.read_key_at(path, &ConfigOrigin::Default).0.filter(is_key)
+            }
+            ([table, _], ConfigValue::Secret(header)) if table == "headers" => Some(header.clone()),
+            _ => None,
+        };
+        let is_sent = |secret: &SecretString| {
+            let sent = settings.api_key.iter().chain(settings.headers.iter().map(|(_, value)| value));
+            sent.map(ExposeSecret::expose_secret).any(|sent| sent == secret.expose_secret())
+        };
+        present.chain(replaced).filter_map(secret).filter(|secret| !is_sent(secret)).collect()
     }
 
     /// Returns true if `LLM_BASE_URL` sets the base URL.
@@ -30,7 +57,7 @@ impl Settings {
 
     /// Reads the key of a provider. A key that the config names for the provider comes before the provider's usual
     /// variable, because that variable holds the key of the vendor's own server.
-    pub(super) fn read_key(&mut self, base: &KeyPath, settings: &mut ProviderSettings) {
+    pub(super) fn read_key(&self, base: &KeyPath, settings: &mut ProviderSettings) {
         let entry = |name: &str| self.config.entries.get(&base.child(name));
         let all = KEY_SETTINGS.map(entry);
         let [key, named, file] = all.map(|entry| entry.filter(|entry| self.is_for_server(base, entry)));
@@ -42,10 +69,7 @@ impl Settings {
             (Some(key), _, _) if is_first(key) => {
                 (self.config.get(base.child("api_key")), Some(key.origin().to_string()))
             }
-            (_, Some(named), _) => {
-                let origin = named.origin().clone();
-                self.read_named_key(base, &origin)
-            }
+            (_, Some(named), _) => self.read_named_key(base, named.origin()),
             (_, None, Some(file)) => self.read_key_file(base, file.origin()),
             (_, None, None) => (None, self.why_withheld(base, all.into_iter().flatten().next())),
         };
@@ -68,7 +92,7 @@ impl Settings {
     /// Reads the key from the variable specified by `api_key_env`, which is set at `origin`. An empty name means that
     /// the server needs no key. Returns the key, and its origin or the reason why there is none.
     fn read_named_key(
-        &mut self,
+        &self,
         base: &KeyPath,
         origin: &ConfigOrigin,
     ) -> (Option<SecretString>, Option<String>) {
@@ -81,7 +105,6 @@ impl Settings {
             Some(_) => format!("environment {variable}, configured at {origin}"),
             None => format!("environment variable {variable}, named at {origin}, is not set"),
         };
-        self.secret_variables.push(variable);
         (value, Some(found))
     }
 
@@ -121,13 +144,20 @@ impl Settings {
         entry.is_some_and(|entry| matches!(entry.origin(), ConfigOrigin::Environment { .. }))
     }
 
-    /// Reads the key from the file specified by `api_key_file`, which is set at `origin`. Returns the key, and its origin
-    /// or the reason why there is none.
+    /// Reads the key from the file specified by `api_key_file`, which is set at `origin`. Returns the key, and its
+    /// origin or the reason why there is none.
     fn read_key_file(&self, base: &KeyPath, origin: &ConfigOrigin) -> (Option<SecretString>, Option<String>) {
-        let Some(path) = self.config.get::<String>(base.child("api_key_file")) else { return (None, None) };
+        match self.config.get::<String>(base.child("api_key_file")) {
+            Some(path) => self.read_key_at(&path, origin),
+            None => (None, None),
+        }
+    }
+
+    /// Like [`Self::read_key_file`], for the file at `path`.
+    fn read_key_at(&self, path: &str, origin: &ConfigOrigin) -> (Option<SecretString>, Option<String>) {
         let path = match path.strip_prefix("~/") {
             Some(rest) => self.folders.home.join(rest),
-            None => self.folders.home.join(&path),
+            None => self.folders.home.join(path),
         };
         let shown = display_path(&path);
         let read = std::fs::File::open(&path).and_then(|file| {
@@ -154,6 +184,10 @@ fn is_own(entry: &ConfigEntry) -> bool {
         ConfigOrigin::Environment { name } => name.starts_with("SYSOP_") || name == "LLM_AUTH_TOKEN",
         ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. } => false,
     }
+}
+
+fn is_empty(entry: &ConfigEntry) -> bool {
+    matches!(&entry.value, ConfigValue::Text(text) if text.is_empty())
 }
 
 /// Returns true if a key comes from the usual variable of its provider, such as `OPENAI_API_KEY`.

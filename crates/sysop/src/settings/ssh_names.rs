@@ -12,8 +12,8 @@ const DEPTH_MAX: usize = 16;
 const FILES_MAX: usize = 256;
 const NAMES_MAX: usize = 1000;
 
-/// Returns the names of `Host` lines without duplicates, in file order. Patterns are skipped, and so are names that `ssh`
-/// could misinterpret.
+/// Returns the names of `Host` lines without duplicates, in file order. Patterns are skipped, and so are names that
+/// `ssh` could misinterpret.
 pub(crate) fn ssh_names(config: &Path, home: &Path) -> Vec<String> {
     let mut reading = SshConfigReader { home: home.to_owned(), names: Vec::new(), files: 0 };
     reading.file(config, 0);

@@ -87,7 +87,7 @@ fn a_complete_config_is_read() {
 #[test]
 fn every_key_fits_the_type_that_reads_it() {
     let value = |kind: ValueKind| match kind {
-        ValueKind::Text(TextKind::Word(words)) => format!("{:?}", words[0]),
+        ValueKind::Text(TextKind::Word { words, .. }) => format!("{:?}", words[0]),
         ValueKind::Text(TextKind::Url) => "'http://127.0.0.1'".to_owned(),
         ValueKind::Text(_) => "'x'".to_owned(),
         ValueKind::Integer { most, .. } => most.to_string(),
@@ -460,22 +460,101 @@ fn a_key_of_a_file_is_not_sent_to_the_server_of_a_variable() {
     let variable = "SYSOP_PROVIDERS__OPENAI__BASE_URL";
     let openai = |table: &str, address| {
         let table = format!("[providers.openai]\n{table}headers = {{ X-A = 'b' }}\n");
-        settings(&table, &[(variable, address), ("CORP_KEY", "corp")]).providers["openai"].clone()
+        settings(&table, &[(variable, address), ("CORP_KEY", "corp")])
     };
     for (setting, expected) in
         [(file.as_str(), "of-file"), (named, "corp"), ("api_key = 'literal'\n", "literal")]
     {
         let of_corp = format!("base_url = 'http://corp/v1'\n{setting}");
-        let other = openai(&of_corp, "http://other/v1");
-        assert!(other.api_key.is_none() && other.headers.is_empty(), "{setting}");
-        let why = other.sources.no_key.unwrap_or_default();
-        assert!(why.ends_with(&format!(" is not sent to the server of {variable}")), "{why}");
-        for (table, address) in [(of_corp.as_str(), "http://corp"), (setting, "http://other/v1")] {
-            let same = openai(table, address);
-            assert_eq!(same.api_key.unwrap().expose_secret(), expected, "{table} {address}");
-            assert_eq!(same.headers.len(), 1);
+        for (table, address) in [
+            (of_corp.as_str(), "http://other/v1"),
+            (setting, "http://other/v1"),
+            (&of_corp, "https://api.openai.com/v1"),
+        ] {
+            let settings = openai(table, address);
+            let other = &settings.providers["openai"];
+            assert!(other.api_key.is_none() && other.headers.is_empty(), "{table} {address}");
+            let why = other.sources.no_key.clone().unwrap_or_default();
+            assert!(why.ends_with(&format!(" is not sent to the server of {variable}")), "{why}");
+            assert!(
+                has_secret(&settings, expected) && has_secret(&settings, "b"),
+                "the model may not see it"
+            );
+            let is_scrubbed = settings.secret_variables.iter().any(|name| name == "CORP_KEY");
+            assert_eq!(is_scrubbed, setting == named, "{table}");
+        }
+        for (table, address) in [(of_corp.as_str(), "http://corp"), (setting, "https://api.openai.com/v1/")] {
+            let settings = openai(table, address);
+            assert_eq!(key_of(&settings, "openai").as_deref(), Some(expected), "{table} {address}");
+            assert_eq!(settings.providers["openai"].headers.len(), 1);
         }
     }
+}
+
+/// Returns true if the model may not see this text.
+fn has_secret(settings: &Settings, text: &str) -> bool {
+    settings.secrets().iter().any(|secret| secret.expose_secret() == text)
+}
+
+#[test]
+fn a_key_without_a_vendor_and_an_empty_name_are_for_any_server() {
+    let ollama = settings("[providers.ollama]\napi_key = 'k'\n", &[("OLLAMA_HOST", "http://box:11434")]);
+    assert_eq!(key_of(&ollama, "ollama").as_deref(), Some("k"));
+    let address = ("SYSOP_PROVIDERS__OPENAI__BASE_URL", "http://other/v1");
+    let none = settings("[providers.openai]\napi_key_env = ''\n", &[address, ("OPENAI_API_KEY", "vendor")]);
+    assert_eq!(key_of(&none, "openai"), None, "the server needs no key");
+}
+
+#[test]
+fn a_variable_named_for_a_key_is_secret_also_if_another_key_counts() {
+    let file = "[providers.openai]\nbase_url = 'http://corp/v1'\napi_key_env = 'CORP_KEY'\n";
+    let corp = ("CORP_KEY", "corp");
+    for other in [
+        ("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours"),
+        ("SYSOP_PROVIDERS__OPENAI__API_KEY_ENV", "OTHER_KEY"),
+        ("LLM_BASE_URL", "http://other/v1"),
+    ] {
+        let settings = settings(file, &[corp, other]);
+        assert_ne!(key_of(&settings, "openai").as_deref(), Some("corp"));
+        assert!(settings.secret_variables.contains(&"CORP_KEY".to_owned()), "{other:?}");
+        assert!(has_secret(&settings, "corp"), "{other:?}");
+    }
+    let ollama = "[providers.ollama]\nbase_url = 'http://corp'\napi_key_env = 'CORP_KEY'\n";
+    let settings = settings(ollama, &[corp, ("OLLAMA_HOST", "other")]);
+    assert_eq!(key_of(&settings, "ollama"), None);
+    assert!(settings.secret_variables.contains(&"CORP_KEY".to_owned()) && has_secret(&settings, "corp"));
+}
+
+#[test]
+fn a_secret_that_a_variable_replaces_stays_hidden_from_the_model() {
+    let world = World::new().file("old.key", "of-old-file\n").file("new.key", "of-new-file\n");
+    let path = |name: &str| world.folders().home.join(name).display().to_string();
+    let file = format!(
+        "[providers.openai]\napi_key = 'literal'\napi_key_file = '{}'\nheaders = {{ x = 'header' }}\n",
+        path("old.key")
+    );
+    let new_file = path("new.key");
+    let settings = settings(
+        &file,
+        &[
+            ("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours"),
+            ("SYSOP_PROVIDERS__OPENAI__API_KEY_FILE", &new_file),
+            ("SYSOP_PROVIDERS__OPENAI__HEADERS__X", "our-header"),
+        ],
+    );
+    for secret in ["literal", "of-old-file", "of-new-file", "header", "ours", "our-header"] {
+        assert!(has_secret(&settings, secret), "{secret}");
+    }
+}
+
+#[test]
+fn a_key_for_vertex_in_a_file_is_for_its_vendor() {
+    let vertex = |address| {
+        let variable = ("SYSOP_PROVIDERS__VERTEX__BASE_URL", address);
+        key_of(&settings("[providers.vertex]\napi_key = 'k'\n", &[variable]), "vertex")
+    };
+    assert_eq!(vertex("https://aiplatform.googleapis.com").as_deref(), Some("k"));
+    assert_eq!(vertex("https://other.example"), None);
 }
 
 #[test]

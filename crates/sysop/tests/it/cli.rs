@@ -174,8 +174,8 @@ fn the_doctor_finds_an_ollama() {
     );
 }
 
-/// Runs `sysop chat` on a terminal in a workspace with its own config, types an answer to the trust question, and returns
-/// the saved answer.
+/// Runs `sysop chat` on a terminal in a workspace with its own config, types an answer to the trust question, and
+/// returns the saved answer.
 async fn asked_about_the_workspace(answer: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -193,6 +193,11 @@ pages! {
     the_commands_of_the_tutorial_work: "guide/tutorial.md";
     the_commands_of_the_recipes_work: "guide/recipes.md";
     the_commands_of_the_front_ends_work: "guide/front-ends.md";
+    the_commands_of_the_tui_work: "guide/tui.md";
+    the_commands_of_the_repl_work: "guide/repl.md";
+    the_session_commands_work: "guide/session-commands.md";
+    the_commands_of_the_web_page_work: "guide/web-page.md";
+    the_commands_of_connect_work: "guide/connect.md";
     the_commands_of_the_hosts_work: "guide/hosts.md";
     the_commands_of_the_configuration_work: "guide/configuration.md";
     the_commands_of_the_api_work: "guide/api.md";

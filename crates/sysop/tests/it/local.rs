@@ -240,7 +240,7 @@ fn the_first_start_offers_a_download_a_key_and_the_demo() {
         person.sees("No model configured.").await;
         person.sees("[1] download qwen2.5-coder-").await;
         person.sees("[2] use an API key").await;
-        person.sees("[3] look around with the demo").await;
+        person.sees("[3] try the demo, without a model").await;
         person.types("3\r").await;
         person.sees("demo").await;
         person.sees("› ").await;
@@ -261,7 +261,7 @@ fn declining_the_download_of_the_first_start_leads_back_to_the_choice() {
         person.sees("Your choice [1-3, q quits]").await;
         person.types("q\r").await;
         let (code, seen) = person.leaves().await;
-        assert_eq!((code, seen.matches("[3] look around with the demo").count()), (1, 2), "{seen}");
+        assert_eq!((code, seen.matches("[3] try the demo, without a model").count()), (1, 2), "{seen}");
         assert!(!seen.contains("not downloaded"), "{seen}");
     });
 }
@@ -471,6 +471,7 @@ fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
     let world = World::new()
         .file(".config/sysop/config.toml", "moue = true\napprove = \"ask\"\nmodel = \"openai/old\"\n")
         .variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &url)
+        .variable("SYSOP_MODEL", "demo")
         .variable("OPENAI_API_KEY", "sk-of-the-environment");
     let mut keeping = world.start_with_input(&["init"]);
     keeping.err.wait_for_text("Your choice [1-4, q quits]");
@@ -488,6 +489,9 @@ fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
     let run = changing.finish();
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.err.contains(&format!("{url} answers and offers 1 model.\n")), "{run:?}");
+    let warning =
+        "warning: the variable SYSOP_MODEL overrides `model`: sysop uses demo/demo until you unset it\n";
+    assert!(run.err.contains(warning) && run.err.contains("keep the current setting: demo/demo"), "{run:?}");
 
     let mut again = world.start_with_input(&["init"]);
     again.type_text(&format!("2\n4\n{url}\n1\nnew\n2\n\n5\n"));

@@ -32,7 +32,8 @@ fn check_prints_the_verdict_of_each_mode() {
         assert!(answer["reasons"].is_array() && answer["targets"].is_array(), "{answer}");
     }
     let text = world.run(&["policy", "check", "rm -rf /etc"]);
-    assert!(text.out.starts_with("ask: dangerous\n"), "{text:?}");
+    assert!(text.out.starts_with("ask: dangerous, may lock you out\n"), "{text:?}");
+    assert!(world.run(&["policy", "check", "rm -rf a"]).out.starts_with("ask: dangerous\n"));
     assert!(text.out.contains("`") && text.out.contains("decided by approve = ask"), "{text:?}");
     let fish = check(&world, &["--mode", "auto", "--dialect", "fish", "touch a"]);
     assert_eq!((&fish["verdict"], &fish["class"]), (&"ask".into(), &"opaque".into()), "{fish}");
@@ -177,7 +178,8 @@ fn a_mistyped_rule_denies_and_says_so_even_if_quiet() {
     let mistakes: String = (0..7).map(|number| format!("wrong{number} = 1\n")).collect();
     let world = World::with_openai(&mock.url()).file("work/.sysop.toml", &format!("{mistakes}{rule}"));
     let run = world.finish(&["exec", "-q", "--approve", "auto", "go"]);
-    assert!(!world.has("made"), "{run:?}");
+    assert_eq!((run.code, world.has("made")), (Some(2), false), "{run:?}");
+    assert!(run.err.contains("error: not done: the config error at "), "{run:?}");
     assert!(run.err.starts_with("error: ") && run.err.contains(".sysop.toml:8: invalid rule: "), "{run:?}");
     assert!(run.err.contains("; all commands are denied until it is fixed"), "{run:?}");
     let answer = check(&world, &["--mode", "auto", "> made"]);

@@ -1,5 +1,5 @@
-//! `sysop serve` behind the proxies of the guide: their real programs with the guide's settings, a certificate of the test
-//! and free ports.
+//! `sysop serve` behind the proxies of the guide: their real programs with the guide's settings, a certificate of the
+//! test and free ports.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};

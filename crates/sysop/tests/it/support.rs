@@ -1,5 +1,5 @@
-//! Shared parts of the tests of the whole binary: a scripted model, a server with byte-exact responses, and the binary as a
-//! child process that has a deadline and never outlives its test.
+//! Shared parts of the tests of the whole binary: a scripted model, a server with byte-exact responses, and the binary
+//! as a child process that has a deadline and never outlives its test.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -116,8 +116,8 @@ pub(crate) struct RawServer {
 }
 
 impl RawServer {
-    /// Starts the server. `answer` gets the number of the request, counted from 0, its head, and the connection, which is
-    /// closed when `answer` returns. Requests for the list of models are not counted and get a 404.
+    /// Starts the server. `answer` gets the number of the request, counted from 0, its head, and the connection, which
+    /// is closed when `answer` returns. Requests for the list of models are not counted and get a 404.
     pub(crate) fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&bodies);
@@ -541,8 +541,8 @@ pub(crate) fn processes_with(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Waits until a process with this text in its command line runs. While one program replaces another, none may match for a
-/// moment.
+/// Waits until a process with this text in its command line runs. While one program replaces another, none may match
+/// for a moment.
 pub(crate) fn wait_until_there(text: &str, within: Duration) {
     let until = Instant::now() + within;
     while processes_with(text).is_empty() {

@@ -1,5 +1,5 @@
-//! Failures around the binary: servers, disks, files, bytes. Each run ends with the right exit code and one clear sentence,
-//! keeps the session, and never prints the key.
+//! Failures around the binary: servers, disks, files, bytes. Each run ends with the right exit code and one clear
+//! sentence, keeps the session, and never prints the key.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! `sysop exec` and `sysop run` from end to end, over each provider protocol, against a scripted model that checks requests.
+//! `sysop exec` and `sysop run` from end to end, over each provider protocol, against a scripted model that checks
+//! requests.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;

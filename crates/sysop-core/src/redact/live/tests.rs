@@ -22,6 +22,15 @@ const CLEAN: &str = "\u{1b}[32mok\u{1b}[m\r\nexport A='b'\nDB_PASSWORD=[redacted
     token: [redacted: secret]\nHOME=/\nAPI_KEY=[redacted: secret]\nLANG=C\nx | [redacted: private key]\n\
     Authorization: Bearer [redacted: authorization]";
 
+#[test]
+fn a_value_over_several_lines_of_a_diff_is_redacted() {
+    for mark in ["+", "-", "> ", " +"] {
+        let diff = format!("{mark}export PASS=\"corr\n{mark}horse99\"\n{mark}A=b\n");
+        let clean = format!("{mark}export PASS=[redacted: secret]\n{mark}A=b\n");
+        assert_eq!(redacted(LiveRedactor::default(), &[&diff]), clean);
+    }
+}
+
 /// Divides ASCII text.
 fn pieces<'t>(text: &'t str, cuts: &[Index]) -> Vec<&'t str> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();

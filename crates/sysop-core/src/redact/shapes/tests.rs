@@ -177,6 +177,26 @@ fn variables_in_the_output_of_tools_are_redacted() {
         ("declare -x PASS=", "\"corr\nhorse99\"", "\nHOME=/"),
         ("Environment=PASS=", "correcthorse", ""),
         ("docker run -e PW=", "correcthorse", " web"),
+        ("docker run -ePASS=", "correcthorse", " web"),
+        ("docker run -ePW=", "correcthorse", " web"),
+        ("docker run -eDB_PASS=", "correcthorse", " web"),
+        ("+PASS=", "correcthorse", ""),
+        ("-PW=", "correcthorse", ""),
+        ("+DB_PASS=", "correcthorse", ""),
+        ("-export DB_PASSWORD=", "correcthorse", ""),
+        ("++ PASS=", "correcthorse", ""),
+        ("> PASS=", "correcthorse", ""),
+        ("< DB_PASSWORD=", "hunter22x", ""),
+        ("! DB_PASSWORD=", "hunter22x", ""),
+        (" +DB_PASSWORD=", "correcthorse", ""),
+        ("+  - DB_PASSWORD=", "correcthorse", ""),
+        ("app.env-+PASS=", "correcthorse", ""),
+        ("app.env-12-DB_PASSWORD=", "correcthorse", ""),
+        ("+      MYSQL_PWD: ", "correcthorse", ""),
+        ("> export PASS=", "\"corr\n> horse99\"", ""),
+        ("+export PASS=", "\"corr\n+horse99\"", ""),
+        ("> db_password = ", "hunter22", ""),
+        ("+  - smtp_pass: ", "hunter22", ""),
         ("      MYSQL_PWD: ", "correcthorse", ""),
         ("smtp_pass = ", "hunter22", ""),
     ] {
@@ -187,6 +207,10 @@ fn variables_in_the_output_of_tools_are_redacted() {
         "PASS: parse_all\n",
         "PWD=/srv/app\nOLDPWD=workspace-1\n",
         "COMPASS=northwest\n",
+        "+COMPASS=northwest\n",
+        "docker run -eCOMPASS=northwest web\n",
+        "> COMPASS=northwest\n",
+        "+PASS: parse_all\n",
     ] {
         assert_eq!(redact_shapes(text), text);
     }
@@ -326,6 +350,27 @@ fn values_of_variables_named_like_a_secret_are_redacted() {
     assert_eq!(redact_shapes(&token), "GITHUB_TOKEN=[redacted: GitHub token]");
     let command = redact_command_shapes("API_KEY=abcdefg make -j 4");
     assert_eq!(command, "API_KEY=[redacted] make -j 4");
+}
+
+#[test]
+fn a_name_with_the_part_pw_is_a_secret_in_command_lines() {
+    for (start, end) in [
+        ("LDAP_PW=", " ldapsearch -x"),
+        ("PW=", " make"),
+        ("pw2=", " make"),
+        ("docker run -e PW=", " web"),
+        ("docker run -ePW=", " web"),
+        ("docker run --env=BIND_PW_NEW=", " web"),
+        ("ldappasswd --admin-pw=", ""),
+        ("plink -pw ", " web1"),
+        ("tool --admin-pw ", " web1"),
+    ] {
+        let clean = redact_command_shapes(&format!("{start}hunter22{end}"));
+        assert_eq!(clean, format!("{start}[redacted]{end}"));
+    }
+    for command in ["CPW=abc make", "pwgen -s 20", "PWM=50 run", "PWR=12 make", "ls -pw1"] {
+        assert_eq!(redact_command_shapes(command), command);
+    }
 }
 
 #[test]

@@ -305,6 +305,23 @@ fn the_notice_of_a_retry_does_not_stay_above_the_failure() {
 }
 
 #[test]
+fn a_check_of_the_hosts_shows_again_once_the_call_is_allowed() {
+    let checking = "checking the command on 4 hosts: waiting for dead";
+    let notice = || Step::Delta(Delta::Notice { text: format!("{checking}…") });
+    let call = bash("c1", "rm a");
+    let mut steps: Vec<Step> = vec![
+        open(),
+        started(1, "go").into(),
+        replied(step(1, 1), "", vec![call.clone()]).into(),
+        asked(&call).into(),
+        notice(),
+    ];
+    assert_eq!(live(&steps).host_work(), None, "a late notice of the first check");
+    steps.extend([decided("c1", Decision::Allow { command: None }).into(), notice()]);
+    assert_eq!(live(&steps).host_work(), Some(checking));
+}
+
+#[test]
 fn the_work_of_a_host_around_a_command_is_no_notice_and_ends_with_the_next_news() {
     let notice = |text: &str| Step::Delta(Delta::Notice { text: text.to_owned() });
     let begun: Vec<Step> = vec![

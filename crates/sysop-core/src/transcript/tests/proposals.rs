@@ -91,7 +91,8 @@ fn a_call_whose_host_did_not_answer_is_to_be_tried_again() {
     *risk = crate::policy::Risk { class: RiskClass::Opaque, findings: vec![finding] };
     let transcript = live(&[open(), started(1, "go").into(), event.into()]);
     let hint = ui_text::way_to_approve(transcript.plan(&call.id).expect("the call is shown"));
-    assert!(hint.starts_with("try again, or run interactively"), "{hint}");
+    let expected = "the host did not answer, so the effect is unknown: try again or run interactively";
+    assert_eq!(hint, expected);
 }
 
 #[test]
@@ -313,4 +314,29 @@ fn a_call_is_the_viewers_own_unless_someone_else_asked_for_it() {
     }
     assert!(!is_own(Origin::Model, None, None));
     assert!(!is_own(Origin::McpClient, None, None), "another agent waits for the answer");
+}
+
+#[test]
+fn a_user_whose_program_needs_a_terminal_is_told_how_to_open_it() {
+    let notices = |origin: Origin, command: &str, outcome: Outcome| {
+        let transcript = live(&[
+            open(),
+            turn_started(1, "", origin).into(),
+            Event::ToolStarted { call: bash("c1", command), origin }.into(),
+            finished("c1", outcome).into(),
+        ]);
+        let text =
+            |body: &ItemBody| if let ItemBody::Notice(it) = body { Some(it.text.clone()) } else { None };
+        transcript.items().filter_map(|item| text(&item.body)).collect::<Vec<_>>()
+    };
+    let late = || Outcome::new(Status::Timeout, Outcome::time_limit_note(30));
+    let exited = |code| Outcome { exit_code: Some(code), ..Outcome::failed("") };
+    let hint = ["vi needs a terminal; open it with /shell"];
+    assert_eq!(notices(Origin::User, "vi /etc/hosts", late()), hint);
+    assert_eq!(notices(Origin::User, "vi /etc/hosts", exited(1)), hint);
+    let nothing: [&str; 0] = [];
+    assert_eq!(notices(Origin::User, "vi /etc/hosts", exited(127)), nothing, "it is not installed");
+    assert_eq!(notices(Origin::User, "vi /etc/hosts", Outcome::ok("")), nothing);
+    assert_eq!(notices(Origin::User, "sleep 60", late()), nothing);
+    assert_eq!(notices(Origin::Routine, "vi /etc/hosts", late()), nothing, "nobody can open it");
 }

@@ -319,8 +319,8 @@ impl Session {
     }
 }
 
-/// Makes each change on a target of its own, all at the same time, and checks that it is rolled back: `state` prints the
-/// same as before on the target, and logins work.
+/// Makes each change on a target of its own, all at the same time, and checks that it is rolled back: `state` prints
+/// the same as before on the target, and logins work.
 pub(super) fn all_heal(setup: Setup, seconds: u32, state: &str, changes: &[&str]) {
     std::thread::scope(|scope| {
         for change in changes {

@@ -1,5 +1,5 @@
-//! Previews of services, packages, processes, disks, accounts and firewalls, compared with what the commands then do on a
-//! system that was booted with systemd.
+//! Previews of services, packages, processes, disks, accounts and firewalls, compared with what the commands then do on
+//! a system that was booted with systemd.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ struct Row {
     command: &'static str,
     /// Prints the state, before and after the command.
     state: &'static str,
-    /// Text of the preview: `{gone}` and `{new}` are the numbers of lines that are gone and new, `{before}` and `{after}` the
-    /// whole state.
+    /// Text of the preview: `{gone}` and `{new}` are the numbers of lines that are gone and new, `{before}` and
+    /// `{after}` the whole state.
     wanted: &'static str,
     /// The preview names each line that is gone.
     names: bool,

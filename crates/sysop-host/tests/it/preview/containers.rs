@@ -1,4 +1,5 @@
-//! Previews of `kubectl`, with the recorded output of a real one (1.32), and of `docker`, with that of a real one (26.1).
+//! Previews of `kubectl`, with the recorded output of a real one (1.32), and of `docker`, with that of a real one
+//! (26.1).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -34,8 +35,8 @@ case "$*" in
 esac
 "#;
 
-/// Answers as the real program does, and notes its arguments. `c1` runs and `c2` has exited; of the volumes and images, one
-/// each is used by nothing.
+/// Answers as the real program does, and notes its arguments. `c1` runs and `c2` has exited; of the volumes and images,
+/// one each is used by nothing.
 const DOCKER: &str = r#"#!/bin/sh
 printf '%s\n' "$*" >>"${0%/*}/asked"
 anonymous() { printf "$1%.0s" 0 1 2 3 4 5 6 7 8 9 a b c d e f 0 1 2 3 4 5 6 7 8 9 a b c d e f; echo; }

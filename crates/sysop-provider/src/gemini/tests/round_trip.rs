@@ -103,7 +103,8 @@ fn message_of(content: &Value) -> Message {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    // **Feature: agent-rs, Property 13: For any valid Vec<Message>, serializing it to Gemini API format and deserializing back SHALL preserve the message count, roles, and content.**
+    // **Feature: agent-rs, Property 13: For any valid Vec<Message>, serializing it to Gemini API format and
+    // deserializing back SHALL preserve the message count, roles, and content.**
     #[test]
     fn history_serialization_round_trip(rounds in rounds(), old in any::<bool>()) {
         let messages = history(&rounds);

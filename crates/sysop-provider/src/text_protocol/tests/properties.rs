@@ -104,7 +104,8 @@ fn no_call() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    // **Feature: agent-rs, Property 3: For any valid ToolCall struct, serializing it to JSON and parsing it back SHALL produce an equivalent ToolCall.**
+    // **Feature: agent-rs, Property 3: For any valid ToolCall struct, serializing it to JSON and parsing it back SHALL
+    // produce an equivalent ToolCall.**
     #[test]
     fn tool_call_parsing_round_trip(tool in any_text(), command in any_text()) {
         let call = SeedCall { tool, command };
@@ -115,7 +116,8 @@ proptest! {
         }
     }
 
-    // **Feature: agent-rs, Property 3: For any valid ToolCall struct, serializing it to JSON and parsing it back SHALL produce an equivalent ToolCall.**
+    // **Feature: agent-rs, Property 3: For any valid ToolCall struct, serializing it to JSON and parsing it back SHALL
+    // produce an equivalent ToolCall.**
     #[test]
     fn tool_call_reaches_the_offered_shell_with_the_same_command(command in any_text()) {
         let call = SeedCall { tool: "run_cmd".to_owned(), command };
@@ -126,7 +128,8 @@ proptest! {
         }
     }
 
-    // **Feature: agent-rs, Property 4: For any AI response string that does not contain valid tool call JSON, the response SHALL be added to message history as a Model message and state SHALL transition to Input.**
+    // **Feature: agent-rs, Property 4: For any AI response string that does not contain valid tool call JSON, the
+    // response SHALL be added to message history as a Model message and state SHALL transition to Input.**
     #[test]
     fn non_tool_response_is_an_answer_with_the_same_text(text in no_call()) {
         for fences in [true, false] {

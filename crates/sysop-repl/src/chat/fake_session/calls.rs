@@ -1,15 +1,19 @@
 //! Prompts about the outcome of calls.
 
 use serde_json::json;
-use sysop_core::event::{Delta, Event, Origin, StopReason};
+use sysop_core::event::{Delta, Event, Input, Origin, PauseReason, StopReason};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{
     ChangeKind, HostOutcome, Outcome, Reversibility, Status, SystemChange, WAITS_FOR_ANSWER,
 };
-use sysop_core::policy::{Grant, Risk, RiskClass};
+use sysop_core::policy::{Finding, Grant, Risk, RiskClass};
 use sysop_core::preview::STILL_CHECKING;
+use sysop_driver::frontend::ServerConnection;
 
 use super::State;
+
+/// Prompt that the session does not send before it ends.
+pub(super) const UNSENT: &str = "unsent";
 
 fn host(host: &str, exit_code: i32, group: u32) -> HostOutcome {
     HostOutcome {
@@ -23,6 +27,12 @@ fn host(host: &str, exit_code: i32, group: u32) -> HostOutcome {
 }
 
 impl State {
+    pub(super) fn connection(&self) -> ServerConnection {
+        let has_unsent = self.inputs.contains(&Input::prompt(UNSENT));
+        let undelivered = has_unsent.then(|| UNSENT.to_owned()).into_iter().collect();
+        ServerConnection { undelivered, ..self.connection.clone() }
+    }
+
     /// Ends the session: another process has changed it.
     pub(super) fn end_taken(&mut self) {
         self.is_taken = true;
@@ -39,6 +49,7 @@ impl State {
 
     pub(super) fn prompt_about_calls(&mut self, word: &str) {
         match word {
+            "offline" => self.loses_connection(),
             "changed" => {
                 self.ends_with("act", Outcome::new(Status::Rejected, "not called: the definition changed"))
             }
@@ -67,6 +78,14 @@ impl State {
             }
             "left" => self.leaves_a_job(),
             "rechecked" => self.propose("", "reload"),
+            "both" => {
+                let calls =
+                    ["touch a", "touch b"].map(|command| self.call("bash", json!({ "command": command })));
+                self.reply("", calls.to_vec());
+                self.ask(calls[0].clone());
+            }
+            "spent" => self.spends_its_budget(),
+            "down" => self.proposes_on_hosts(),
             "joined" => {
                 self.say("👩\u{200d}💻 می\u{200c}خواهم\u{202e}\u{1b}[2K");
                 self.end(StopReason::EndTurn, None);
@@ -82,10 +101,14 @@ impl State {
                 self.say("I could not log in.");
                 self.end(StopReason::EndTurn, None);
             }
-            "denied" => {
+            "denied" | "misconfigured" => {
                 let call = self.call("bash", json!({ "command": "touch it" }));
                 self.reply("", vec![call.clone()]);
-                let outcome = Outcome::new(Status::Rejected, "denied by a hook: no ticket; nothing ran");
+                let by = match word {
+                    "denied" => "a hook: no ticket",
+                    _ => "the config error at config.toml:2",
+                };
+                let outcome = Outcome::new(Status::Rejected, format!("denied by {by}; nothing ran"));
                 self.publish(Event::ToolFinished { call: call.id, outcome });
                 self.end(StopReason::EndTurn, None);
             }
@@ -136,6 +159,31 @@ impl State {
         self.end(StopReason::EndTurn, None);
     }
 
+    fn spends_its_budget(&mut self) {
+        let detail = "the session has used 1407 of 2000 tokens, and the next call takes about 900".to_owned();
+        let reason = PauseReason::Budget;
+        self.paused = Some(reason);
+        self.publish(Event::Paused { reason, detail: Some(detail), active_ms: 0 });
+    }
+
+    fn proposes_on_hosts(&mut self) {
+        let call = self.call("bash", json!({ "command": "reload" }));
+        self.reply("", vec![call.clone()]);
+        self.open = Some(call.clone());
+        let findings = vec![Finding::unreached("dead1: connection refused\u{1b}[2K")];
+        self.publish(Event::ApprovalAsked {
+            call,
+            command: "reload".to_owned(),
+            reason: String::new(),
+            risk: Risk { class: RiskClass::Changes, findings },
+            covers: Grant::Exact { command: "reload".to_owned() },
+            preview: Vec::new(),
+            guarded: None,
+            scope: None,
+            terms: Default::default(),
+        });
+    }
+
     fn leaves_a_job(&mut self) {
         let call = self.call("bash", json!({ "command": "make &" }));
         self.reply("", vec![call.clone()]);
@@ -165,6 +213,13 @@ impl State {
             format!("== web2 (1 of 2): failed ==\n{why}\n== web1 (1 of 2): exit code 0 ==\n[exit code 0]");
         let hosts = vec![host("web1", 0, 2), missed];
         self.ends_with("touch made", Outcome { hosts, ..Outcome::failed(output) });
+    }
+
+    fn loses_connection(&mut self) {
+        (self.connection.is_lost, self.connection.unconfirmed) = (true, vec!["count the files".to_owned()]);
+        self.delta(Delta::Notice { text: "the server is away; reconnecting…".to_owned() });
+        self.say("Here again.");
+        self.end(StopReason::EndTurn, None);
     }
 
     fn changes_without_undo(&mut self) {

@@ -77,8 +77,7 @@ impl PanelView {
         rows.extend(reason.flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0)));
         let place = transcript.session_info().map(|facts| facts.place_of(&call.name).0);
         if let Some(host) = place.filter(|host| !words::is_local_host(host)) {
-            let place = format!("on {}", words::place(host));
-            rows.extend(wrap(&row(&place, StyleRole::Dim), panel.inner(), 2));
+            rows.extend(wrap(&row(&words::on_place(host), StyleRole::Dim), panel.inner(), 2));
         }
         rows.extend(command_rows(&plan.command, &plan.risk.findings, panel.inner(), THEME));
         let title = if origin == Origin::User { "COMMAND" } else { "RUNNING" };
@@ -135,7 +134,8 @@ impl PanelView {
         screen.rows(&self.end_rows(outcome, columns))?;
         // The reason of another failure is its output.
         self.is_failure_told = outcome.status != Status::Failed || outcome.exit_code.is_some();
-        if let Some(line) = changed_line(outcome, transcript.tool_calls()) {
+        let changed = changed_line(outcome, transcript.tool_calls());
+        if let Some(line) = changed.or_else(|| transcript.terminal_hint(call, outcome)) {
             self.notice(&safe(&line), screen)?;
         }
         self.program_hint = words::program_hint(outcome);

@@ -26,8 +26,8 @@ pub(super) struct WaitClock {
 }
 
 impl WaitClock {
-    /// Returns the time at which the wait began. What a requested pause waits for has begun before the request, and goes
-    /// on if the request is taken back.
+    /// Returns the time at which the wait began. What a requested pause waits for has begun before the request, and
+    /// goes on if the request is taken back.
     fn began(&mut self, waiting: Option<&str>, is_pausing: bool, now: Instant) -> Instant {
         let (pausing, goes_on) = if is_pausing {
             (waiting, self.pausing.is_none() || self.pausing.as_deref() == waiting)

@@ -136,6 +136,28 @@ fn a_pause_that_the_end_of_the_turn_overtakes_is_not_announced() {
     assert_eq!(rows.iter().filter(|row| row.starts_with("paused; Ctrl+P")).count(), 1, "{rows:#?}");
 }
 
+#[test]
+fn an_interruption_names_the_process_and_the_command_that_stopped() {
+    let paused = || Event::Paused { reason: PauseReason::Interrupted, detail: None, active_ms: 0 };
+    let text = |rig: &mut PanelRig| rig.rows().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut idle = PanelRig::new();
+    idle.log(paused());
+    let rows = text(&mut idle);
+    assert!(rows.contains("exited during this turn; no command was running; /resume or /stop"), "{rows}");
+    let mut running = PanelRig::new();
+    running.transcript.set_viewer(Some("chat"));
+    let make = call("bash", json!({ "command": "make" }));
+    let reply = Reply { calls: vec![make.clone()], ..Reply::default() };
+    running.log(Event::Replied { step: step(), reply });
+    running.log(Event::ToolStarted { call: make.clone(), origin: Origin::Model });
+    let outcome = Outcome::new(Status::Interrupted, "outcome unknown");
+    running.log(Event::ToolFinished { call: make.id, outcome });
+    running.log(paused());
+    let rows = text(&mut running);
+    assert!(rows.contains("the server stopped during this turn;"), "{rows}");
+    assert!(rows.contains("may not have finished; check it, then /resume or /stop"), "{rows}");
+}
+
 fn call(name: &str, arguments: serde_json::Value) -> ToolCall {
     let serde_json::Value::Object(map) = arguments else { panic!("arguments are an object") };
     ToolCall { id: CallId::new("c"), wire_id: None, name: name.into(), arguments: Arguments::Object(map) }

@@ -105,6 +105,9 @@ impl Repl {
     }
 
     pub(super) async fn answer(&mut self, call: CallId, answer: ApprovalOutcome) -> io::Result<()> {
+        if is_early_answer(&self.draft, &answer) {
+            self.draft.clear();
+        }
         let decision = match answer {
             ApprovalOutcome::Allow => Decision::Allow { command: self.edited_command(&call) },
             ApprovalOutcome::AllowSession => Decision::AllowSession { command: self.edited_command(&call) },
@@ -169,4 +172,18 @@ impl Repl {
             ReplLayout::Plain => self.note("no model gets your text; it is the reason of the rejection"),
         }
     }
+}
+
+/// Returns true if text that was typed before a question is nothing but the key with which the question was then
+/// answered.
+fn is_early_answer(draft: &str, answer: &ApprovalOutcome) -> bool {
+    let key = match answer {
+        ApprovalOutcome::Allow => "y",
+        ApprovalOutcome::AllowSession | ApprovalOutcome::Always(_) => "a",
+        ApprovalOutcome::Reject(_) => "n",
+        ApprovalOutcome::StopTurn => "s",
+        ApprovalOutcome::Edited(_) => "e",
+        ApprovalOutcome::Interrupt | ApprovalOutcome::Withdrawn => return false,
+    };
+    draft.trim().eq_ignore_ascii_case(key)
 }

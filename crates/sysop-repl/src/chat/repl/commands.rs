@@ -35,7 +35,7 @@ impl Repl {
         let Some(input) = self.prompt_input(text).await? else { return Ok(()) };
         if let Input::Prompt { text, images, .. } = &input {
             self.view.own_prompt(&prompt_for_display(text, images));
-            self.unconfirmed = Some(text.clone());
+            self.server_link.unlogged = Some(text.clone());
         }
         self.send_and_expect(input, AwaitedUpdate::Turn)
     }

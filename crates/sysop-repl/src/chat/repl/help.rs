@@ -69,6 +69,9 @@ impl Repl {
     }
 }
 
+/// Place of the guide.
+const GUIDE: [(&str, &str); 1] = [("sysop serve", "Its page has the guide at /help/")];
+
 /// Returns the help. `skills` are the names and descriptions of skills and custom commands.
 fn help_text(keys: &[(&str, &str)], skills: &[(String, String)], columns: usize) -> String {
     let command = |name: &&str| COMMANDS.iter().find(|(known, ..)| known == name);
@@ -92,6 +95,7 @@ fn help_text(keys: &[(&str, &str)], skills: &[(String, String)], columns: usize)
             &mut out,
         );
     }
+    section("Guide", GUIDE.map(|(what, text)| (what.to_owned(), text)).into_iter(), columns, &mut out);
     out
 }
 
@@ -143,6 +147,10 @@ mod tests {
             }
         }
         let text = help_text(KEYS, &skills, 79);
+        assert!(
+            text.ends_with("Guide\n  sysop serve               Its page has the guide at /help/\n"),
+            "{text}"
+        );
         let entry = "  /effort none|minimal|low|medium|high|xhigh\n                            Set the reasoning effort\n";
         assert!(text.contains(entry), "{text}");
         assert!(text.contains("\n  /undo [CALL]              Undo the last change"), "{text}");

@@ -89,8 +89,8 @@ impl Repl {
         self.send(Input::Resume)
     }
 
-    /// Ends the request for a pause if `event`, which has been applied, settles it. Returns true if the turn ended before
-    /// the pause could begin.
+    /// Ends the request for a pause if `event`, which has been applied, settles it. Returns true if the turn ended
+    /// before the pause could begin.
     pub(super) fn end_pause_request(&mut self, event: &Event) -> bool {
         if self.running() && *event != Event::Resumed {
             return false;

@@ -100,7 +100,7 @@ impl Repl {
             return self.note("the session is not open yet");
         };
         let here = words::is_local_host(facts.place());
-        let place = if here { "this machine".to_owned() } else { words::place(facts.place()) };
+        let place = if here { "this machine".to_owned() } else { sysop_core::ui_text::place(facts.place()) };
         let mut text = format!("host: {place}, root: {}", facts.root);
         text.push_str(match self.transcript.phase() {
             SessionPhase::Paused { .. } => "; a turn is paused",

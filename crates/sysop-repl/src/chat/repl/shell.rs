@@ -95,10 +95,7 @@ impl Repl {
                 let terminal = shell.terminal.clone();
                 shell.state = State::Opening(async move { terminal.watch().await }.boxed());
                 let host = self.transcript.session_info().map(|facts| facts.host.clone()).unwrap_or_default();
-                self.note(&format!(
-                    "terminal on {}: Ctrl+] to return, Ctrl+C to cancel",
-                    words::host_summary(&host)
-                ))
+                self.note(&format!("terminal {}: Ctrl+] to return, Ctrl+C to cancel", words::on_place(&host)))
             }
             State::Opening(_) => Ok(()),
             State::Open { mirror, .. } => {

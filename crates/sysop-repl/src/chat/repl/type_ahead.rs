@@ -51,8 +51,8 @@ impl Repl {
         self.draft.push_str(text);
     }
 
-    /// Performs a line at once if it is about the current turn. Otherwise a prompt is queued in the session, and a command
-    /// waits here; what is typed after such a command waits, too.
+    /// Performs a line at once if it is about the current turn. Otherwise a prompt is queued in the session, and a
+    /// command waits here; what is typed after such a command waits, too.
     pub(super) async fn handle_typed_ahead(
         &mut self,
         line: &str,

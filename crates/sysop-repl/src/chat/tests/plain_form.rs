@@ -81,6 +81,13 @@ async fn commands_of_other_users_are_shown_with_their_names() {
 }
 
 #[tokio::test]
+async fn a_command_of_another_user_is_shown_after_the_same_one_was_refused_here() {
+    let (text, _) = plain("!w\nbob-w\n/exit\n").await;
+    assert!(text.contains("not sent; the session is full"), "{text}");
+    assert!(text.contains(r#"[Tool: bash("w")] (typed by bob)"#), "{text}");
+}
+
+#[tokio::test]
 async fn plain_approvals_are_read_as_input_lines() {
     let edited = "clean\ne\nrm -ri build\n/status\ny\nY\n";
     let (text, code) = plain(&format!("clean\nmaybe\ny\nclean\nn too early\n{edited}clean\ns\n")).await;
@@ -219,10 +226,10 @@ async fn slash_commands_work_in_the_plain_layout() {
         (mode: agent (tools available); use /mode chat for a chat without tools)
 
         You: /mode chat
-        (chat mode: no tools from the next turn on)
+        (chat mode: the next turn has no tools)
 
         You: /mode agent
-        (agent mode: tools from the next turn on)
+        (agent mode: the next turn has tools)
 
         You: /routines
         greet                Says hello
@@ -355,6 +362,13 @@ async fn a_prompt_that_the_session_reports_as_unsent_is_not_reported_again() {
     let (text, code) = plain("unsent\n").await;
     assert!(code == 1 && text.contains("changed by another process"), "{text}");
     assert!(!text.contains("not sent"), "{text}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_a_lost_server_has_not_confirmed_is_named() {
+    let (text, _) = plain("offline\n").await;
+    let notice = text.find("the server is away").expect("the notice");
+    assert!(text[notice..].contains("sent, not confirmed yet: count the files; sent again"), "{text}");
 }
 
 #[tokio::test]

@@ -103,6 +103,24 @@ async fn text_typed_before_a_proposal_is_kept_for_the_next_prompt() {
 }
 
 #[tokio::test]
+async fn an_answer_typed_before_its_question_is_not_left_for_the_next_prompt() {
+    let mut person = during("!sleep 9").await;
+    person.types("clean\r").await;
+    person.sees("· queued: clean").await;
+    person.types("y").await;
+    person.sees("› y").await;
+    // The turn ends, and the queued prompt's turn proposes a command.
+    person.signals(rustix::process::Signal::USR2);
+    person.sees(QUESTION).await;
+    person.types("y").await;
+    person.sees("│ ran rm -rf build && echo done").await;
+    person.sees(PROMPT).await;
+    person.types("hello\r").await;
+    let text = person.sees("│ Hello there, how are you?").await;
+    assert!(text.contains("hello") && !text.contains("yhello"), "{text}");
+}
+
+#[tokio::test]
 async fn the_word_exit_during_a_turn_quits_after_it() {
     let mut person = during("!sleep 9").await;
     person.types("exit\r").await;

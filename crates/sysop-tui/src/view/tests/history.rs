@@ -240,7 +240,7 @@ fn a_card_names_the_machine_of_a_server_only_beside_another_machine() {
     let client_tools = ClientTools { tools: vec![tool], root: "/home/me".into() };
     story.log(Event::configured(ConfigChange::ClientTools(client_tools)));
     let seen = reader.see(&story);
-    assert!(seen.contains("· on local on ops.example.com"), "{seen}");
+    assert!(seen.contains("· on ops.example.com"), "{seen}");
 }
 
 #[test]

@@ -62,6 +62,29 @@ fn typical() -> Story {
 }
 
 #[test]
+fn a_tab_looks_the_same_in_an_edited_command_and_in_the_proposed_one() {
+    let mut story = Story::new();
+    story.prompt("go");
+    story.step();
+    let command = "cat <<-E\n\tx\nE";
+    story.log(Event::ApprovalAsked {
+        call: bash("a", command),
+        command: command.into(),
+        reason: String::new(),
+        risk: Policy::new(&[], &[]).risk(command, &Survey::elsewhere(CommandContext::bash())),
+        covers: Grant::Exact { command: "x".into() },
+        preview: Vec::new(),
+        guarded: None,
+        scope: None,
+        terms: Default::default(),
+    });
+    let decision = Decision::Allow { command: Some("cat <<-E\n\ty\nE".to_owned()) };
+    story.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".into() });
+    let screen = story.screen(60, 20);
+    assert!(screen.contains("  \\ty") && screen.contains("\\tx"), "{screen}");
+}
+
+#[test]
 fn a_turn_fits_40_columns() {
     check(
         &typical(),

@@ -275,8 +275,8 @@ fn is_end(after: &str, is_path: bool) -> bool {
     }
 }
 
-/// Replaces the values of variables in a file's name or content with placeholders. A value that was found in commands is
-/// replaced only if it is a path: other words may be there by chance.
+/// Replaces the values of variables in a file's name or content with placeholders. A value that was found in commands
+/// is replaced only if it is a path: other words may be there by chance.
 pub(super) fn parametrize_text(text: &str, variables: &[VariableProposal]) -> String {
     let is_meant = |variable: &&VariableProposal| variable.count == 0 || variable.value.starts_with('/');
     TextKind::File.parametrize(text, &variables.iter().filter(is_meant).collect::<Vec<_>>())

@@ -358,6 +358,20 @@ fn an_undo_canceled_before_an_answer_is_not_a_call_of_a_model() {
 }
 
 #[test]
+fn a_call_that_nobody_could_be_asked_about_says_so() {
+    let call = call("c1", "rm -rf build");
+    let reject = Decision::Reject { reason: sysop_core::outcome::NO_TERMINAL.to_owned() };
+    let outcome = Outcome::new(Status::Rejected, "not run: there is no terminal to ask on");
+    let record = record(vec![
+        asked(&call, "rm -rf build"),
+        Event::Decided { call: call.id.clone(), decision: reject, by: Decision::BY_SYSOP.to_owned() },
+        Event::ToolFinished { call: call.id, outcome },
+    ]);
+    let text = markdown(&record, Path::new("/nothing"));
+    assert!(text.contains("rejected by sysop (there is no terminal to ask on)"), "{text}");
+}
+
+#[test]
 fn recordings_of_the_session_are_linked() {
     let folder = tempfile::tempdir().unwrap();
     for name in

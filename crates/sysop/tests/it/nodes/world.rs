@@ -267,7 +267,8 @@ impl Client {
         }
     }
 
-    /// Returns the next message from the log; `None` if the connection was lost or silent. The next call then reconnects.
+    /// Returns the next message from the log; `None` if the connection was lost or silent. The next call then
+    /// reconnects.
     pub(crate) fn next(&mut self) -> Option<Value> {
         if self.stream.is_none() {
             let path = format!("/api/agent/sessions/{}/events", self.session);
@@ -352,7 +353,8 @@ impl Client {
                     accepted |= message["type"] == "prompt.queued";
                 }
                 None if seen => {}
-                // Silence: the prompt may have been lost with its node. One more silent wait avoids an early repetition.
+                // Silence: the prompt may have been lost with its node. One more silent wait avoids an early
+                // repetition.
                 None if accepted => accepted = false,
                 None => {
                     accepted = say(self, times);

@@ -47,7 +47,8 @@ impl Rollout {
         self.machines.iter().filter(|machine| file(machine).starts_with("#new")).count()
     }
 
-    /// Allows the change on all hosts after as many pages of the proposal, and returns what was on the screen before the answer, and the rest.
+    /// Allows the change on all hosts after as many pages of the proposal, and returns what was on the screen before
+    /// the answer, and the rest.
     fn rolls_out(&self, pages: usize) -> (String, String) {
         at_a_terminal(async {
             let line = ["exec", "-v", "--host", "@web", "--canary", "2", "rotate the comment"];
