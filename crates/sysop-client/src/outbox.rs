@@ -365,8 +365,8 @@ impl Outbox {
     }
 
     /// Records that the server refused the message with this id, and returns the permission that came with a message
-    /// that is dropped or is the first setting. A prompt that a server refuses because it is shutting down is sent after
-    /// the next connection is established, as a refused first setting is.
+    /// that is dropped or is the first setting. A prompt that a server refuses because it is shutting down is sent
+    /// after the next connection is established, as a refused first setting is.
     pub(crate) fn refused(&mut self, id: &str, code: ErrorCode) -> (Refusal, Option<LocalPermission>) {
         let is_it = |message: &PendingMessage| message.id == id;
         let (pending, confirmed) = (take(&mut self.pending, is_it), take(&mut self.confirmed, is_it));

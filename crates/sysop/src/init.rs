@@ -631,8 +631,8 @@ fn read_old_key(setup: &Setup) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Undoes [`store_key`] after `error`, so that the server of the old config does not get the new key. Returns that error,
-/// and the reason why the old key cannot be restored if it cannot.
+/// Undoes [`store_key`] after `error`, so that the server of the old config does not get the new key. Returns that
+/// error, and the reason why the old key cannot be restored if it cannot.
 fn restore_key(setup: &Setup, old: Option<&[u8]>, error: anyhow::Error) -> anyhow::Error {
     let Some((file, _)) = &setup.key else { return error };
     let restored = match old {

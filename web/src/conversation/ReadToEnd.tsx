@@ -39,17 +39,18 @@ function useEndPlace(
       const entry = entries.at(-1);
       if (!entry) return;
       const { isIntersecting, boundingClientRect: box } = entry;
-      const hidden = box.width > 0 && box.bottom > (scroller?.getBoundingClientRect().bottom ?? 0);
-      const covered = box.width > 0 && box.bottom > bottomOf(current.closest(".dock"));
-      const place = hidden ? "below" : covered ? "behind_dock" : "outside";
-      latest.current(isIntersecting ? "in_view" : place, of);
+      const place = box.width > 0 ? placeAfter(current, box.bottom) : undefined;
+      latest.current(isIntersecting ? "in_view" : (place ?? "outside"), of);
     });
     observer.observe(current);
-    // A jump may pass the end, of which the observer does not tell.
+    // A jump may pass the end, up or down, of which the observer does not tell.
     const scrolled = () => {
-      const { width, bottom } = current.getBoundingClientRect();
-      if (width > 0 && scroller && bottom < scroller.getBoundingClientRect().top)
-        latest.current("passed", of);
+      const { width, top, bottom } = current.getBoundingClientRect();
+      if (width === 0 || !scroller) return;
+      const isAbove = bottom < scroller.getBoundingClientRect().top;
+      // An end of which a part is in view is left to the observer.
+      const place = isAbove ? "passed" : placeAfter(current, top);
+      if (place) latest.current(place, of);
     };
     scroller?.addEventListener("scroll", scrolled);
     return () => {
@@ -57,6 +58,13 @@ function useEndPlace(
       scroller?.removeEventListener("scroll", scrolled);
     };
   }, [latest, mark, of]);
+}
+
+/** Tells what hides `edge`, an edge of the end `mark`, if it is after the view of the card or of the dock. */
+function placeAfter(mark: Element, edge: number): "below" | "behind_dock" | undefined {
+  const { bottom } = scrollerOf(mark)?.getBoundingClientRect() ?? { bottom: 0 };
+  if (edge > bottom) return "below";
+  return edge > bottomOf(mark.closest(".dock")) ? "behind_dock" : undefined;
 }
 
 /**
@@ -166,7 +174,7 @@ function bottomOf(element: Element | null): number {
   return element?.getBoundingClientRect().bottom ?? Number.POSITIVE_INFINITY;
 }
 
-function scrollerOf(element: HTMLElement | null): HTMLElement | undefined {
+function scrollerOf(element: Element | null): HTMLElement | undefined {
   return element?.closest<HTMLElement>(".card-body") ?? undefined;
 }
 

@@ -563,11 +563,17 @@ test("reasons that need not be read are named while they are below", async () =>
   await vi.waitUntil(() => !document.querySelector(".reasons"));
   reasons?.(false);
   await vi.waitUntil(() => document.querySelector(".reasons"));
-  // A jump past them is no news to an observer: they are out of view before and after.
+  // A jump past them, either way, is no news to an observer: they are out of view before and after.
   const mark = document.querySelector(".with-end > .end-mark") as HTMLElement;
-  vi.spyOn(mark, "getBoundingClientRect").mockReturnValue({ bottom: -1, width: 1 } as DOMRect);
-  document.querySelector(".card-body")?.dispatchEvent(new Event("scroll"));
+  const place = vi.spyOn(mark, "getBoundingClientRect");
+  const jump = (top: number) => {
+    place.mockReturnValue({ top, bottom: top + 1, width: 1 } as DOMRect);
+    document.querySelector(".card-body")?.dispatchEvent(new Event("scroll"));
+  };
+  jump(-2);
   await vi.waitUntil(() => !document.querySelector(".reasons"));
+  jump(900);
+  await vi.waitUntil(() => document.querySelector(".reasons"));
 });
 
 test("the answer for a long proposal tells the number of pages that are left", async () => {

@@ -127,6 +127,8 @@ export interface Step {
   job: StepJob | undefined;
   /** Extent to which the call was undone; undefined if it was not. */
   undone: Reversibility | undefined;
+  /** Calls that the call undid, if it is an undo that succeeded. */
+  undid?: readonly CallId[];
   /** True for the reading of a background job whose output another card shows. */
   isTold?: boolean;
 }

@@ -161,6 +161,22 @@ describe("a turn", () => {
     ]);
   });
 
+  test("shows the retries of a request as one notice also if others come between them", () => {
+    const retry = (wait: string, attempt: number) =>
+      live("notice", { content: `retrying in ${wait}, attempt ${attempt} of 5: 429` });
+    const shown = (...more: ServerMessage[]) =>
+      fold(emptyTranscript, [
+        ...log(opening, prompt("x", 1), step(1, 1)),
+        retry("4 s", 2),
+        live("notice", { content: "the prompt queue is full" }),
+        retry("8 s", 3),
+        ...more,
+      ]).items.flatMap((item) => (item.kind === "notice" ? [item.text] : []));
+    expect(shown()).toEqual(["retrying in 8 s, attempt 3 of 5: 429", "the prompt queue is full"]);
+    const answer = live("assistant.delta", { content: "whole" });
+    expect(shown(answer)).toEqual(["retried twice (429)", "the prompt queue is full"]);
+  });
+
   test("shows the retries of replies that break off as one notice", () => {
     const breaks = (attempt: number) => [
       live("assistant.delta", { content: "half" }),
@@ -894,6 +910,53 @@ test("an undo without a number marks the calls of file tools that it undid, and 
   expect(undoneIn(...reverted)).toEqual(["c2", "c3"]);
   expect(undoneIn(...reverted, ...undo("d2", { step: 4, call: "d1", changes: [] }))).toEqual(["d1"]);
   expect(undoneIn(...undo("d1", { changes: sent.slice(0, 2) }))).toEqual(["c2"]);
+});
+
+describe("an undo without a number, of a change that several turns made,", () => {
+  const change = { path: "a", before: "x", afterHash: "y" };
+  const back = { path: "a", before: "y", afterHash: "x" };
+  const write = (turn: number, id: string, made = change) => [
+    prompt("x", turn),
+    starts(id, "write_file", { path: "a" }),
+    { ...ends(id, "write_file", ""), changes: [made] },
+    done(turn),
+  ];
+  const undo = (turn: number, id: string, args: object) => [
+    [state("running", turn, 0, { event: "turn_started" })],
+    { ...starts(id, "undo", args), origin: "typed" },
+    { ...ends(id, "undo", ""), changes: [back] },
+    done(turn),
+  ];
+  const sent = ({ path, before, afterHash }: typeof change) => ({
+    changes: [{ path, before, after_hash: afterHash }],
+  });
+  const undoneIn = (...events: (object | object[])[]) =>
+    fold(emptyTranscript, log(first, ...events)).items.flatMap((item) =>
+      item.kind === "step" && item.undone ? [item.call] : [],
+    );
+  const both = [...write(1, "c1"), ...write(2, "c2")];
+
+  test("marks the calls of the last turn that is not undone", () => {
+    expect(undoneIn(...both, ...undo(3, "d1", sent(change)))).toEqual(["c2"]);
+    const second = undo(4, "d2", sent(change));
+    expect(undoneIn(...both, ...undo(3, "d1", sent(change)), ...second)).toEqual(["c1", "c2"]);
+  });
+
+  test("is redone without a change of what other undos undid", () => {
+    const again = [...undo(2, "d1", sent(change)), ...write(3, "c2"), ...undo(4, "d2", sent(change))];
+    const redo = undo(5, "d3", { step: 4, call: "d2", changes: [] });
+    expect(undoneIn(...write(1, "c1"), ...again, ...redo)).toEqual(["c1", "d2"]);
+    const byNumber = undo(3, "d1", { step: 2, call: "c2", changes: [] });
+    const redone = undo(5, "d3", { step: 4, call: "d2", changes: [] });
+    const whole = [...both, ...byNumber, ...undo(4, "d2", sent(change)), ...redone];
+    expect(undoneIn(...whole)).toEqual(["c2", "d2"]);
+  });
+
+  test("does not mark an undo by a user, which made the same change", () => {
+    const turns = [...write(1, "c1", back), ...write(2, "c2")];
+    const byNumber = undo(3, "d1", { step: 2, call: "c2", changes: [] });
+    expect(undoneIn(...turns, ...byNumber, ...undo(4, "d2", sent(back)))).toEqual(["c1", "c2"]);
+  });
 });
 
 test("a command in the background has the state of its job, also after its turn", () => {

@@ -715,10 +715,16 @@ class TranscriptBuilder {
 
   /** An undo of what file tools changed has no event of its own. An undo of an undo redoes the first calls. */
   private undoEnded(call: string): void {
-    const targets = (undo: string) => undoneCalls(this.items, this.items[this.findCall(undo)]);
-    for (const undone of targets(call)) {
+    const at = this.findCall(call);
+    const undo = this.items[at];
+    if (undo?.kind !== "step") return;
+    const undid = undoneCalls(this.items.slice(0, at), undo);
+    this.items[at] = { ...undo, undid };
+    for (const undone of undid) {
       this.undone(undone, "exact");
-      for (const redone of targets(undone)) this.undone(redone, undefined);
+      const earlier = this.items[this.findCall(undone)];
+      const redone = earlier?.kind === "step" ? (earlier.undid ?? []) : [];
+      for (const again of redone) this.undone(again, undefined);
     }
   }
 
@@ -840,11 +846,12 @@ class TranscriptBuilder {
 
   private liveNotice(text: string): void {
     if (isProgress(text)) this.endProgress();
-    // The text of a reply that broke off is removed after its notice.
-    const at = this.items.findLastIndex((item) => !isStreaming(item));
-    const last = this.items[at];
-    if (last?.kind === "notice" && last.id === this.next.retryNotice && isRetrying(text)) {
-      this.items[at] = { ...last, text };
+    // Other notices may have followed that of the earlier attempts.
+    const retry = isRetrying(text) ? this.next.retryNotice : undefined;
+    const at = retry === undefined ? -1 : this.find(retry);
+    const earlier = this.items[at];
+    if (earlier?.kind === "notice") {
+      this.items[at] = { ...earlier, text };
       return;
     }
     this.next.liveNotices += 1;
@@ -954,10 +961,6 @@ class TranscriptBuilder {
     }
     return -1;
   }
-}
-
-function isStreaming(item: Item): boolean {
-  return (item.kind === "answer" || item.kind === "reasoning") && item.state === "streaming";
 }
 
 function lineEnds(text: string): number {

@@ -349,6 +349,14 @@ impl Session {
         self.policy().risk(command, &Survey::elsewhere(CommandContext::bash()))
     }
 
+    /// Assesses a command that a user wrote in place of a proposed one. The hosts that the survey of the proposed one
+    /// missed do not run it either.
+    pub(super) fn risk_of_edit(&self, command: &str, proposed: &Risk) -> Risk {
+        let mut risk = self.risk_as_written(command);
+        risk.findings.extend(proposed.findings.iter().filter(|finding| finding.is_unreached()).cloned());
+        risk
+    }
+
     /// Returns a phrase that names the other tools called in the same reply, because the model had not seen their
     /// results when it made this call. `None` if there are no other tools.
     pub(super) fn unseen_results(&self, call: &ToolCall) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::auto_bounds::short_time;
 use crate::event::{CancelFollowUp, Decision, Effect, Event, Output};
 use crate::id::{CallId, Timestamp};
 use crate::outcome::{Outcome, Status};
-use crate::policy::{Finding, is_grantable};
+use crate::policy::is_grantable;
 use crate::tool::ToolEffect;
 
 /// Refusal to allow a call for the session that always asks.
@@ -51,12 +51,7 @@ impl Session {
         }
         // An edited command has not been assessed yet. The user who wrote it knows its findings.
         let risk = match &edited {
-            Some(command) => {
-                let unreached = risk.findings.into_iter().filter(Finding::is_unreached);
-                let mut written = self.risk_as_written(command);
-                written.findings.extend(unreached);
-                written
-            }
+            Some(command) => self.risk_of_edit(command, &risk),
             None => risk,
         };
         if matches!(&decision, Decision::AllowSession { .. }) && !is_grantable(&call.name, risk.class, 1) {

@@ -5,7 +5,6 @@
 //! replay, an approval keeps the preview that the log contains; only a probe that was running then is known to be lost.
 
 use super::Session;
-use super::decide::unreached_hosts;
 use crate::event::{Effect, Event, Origin, Output, ToolLocation};
 use crate::id::CallId;
 use crate::message::ToolCall;
@@ -172,12 +171,8 @@ impl Session {
         command: Option<String>,
         preview: Vec<String>,
     ) {
-        let survey = self.previews.survey.as_ref().filter(|(id, _)| *id == call);
-        let risk = command.as_ref().map(|command| {
-            let mut risk = self.risk_as_written(command);
-            risk.findings.extend(survey.into_iter().flat_map(|(_, survey)| unreached_hosts(survey)));
-            risk
-        });
+        let asked = self.state.waiting_call(&call).map(|(_, asked, _)| &asked.risk);
+        let risk = command.as_ref().zip(asked).map(|(command, asked)| self.risk_of_edit(command, asked));
         self.emit(out, Event::ApprovalPreviewed { call, command, risk, preview });
     }
 }

@@ -203,6 +203,22 @@ fn an_approved_edit_runs_even_if_it_cannot_apply_any_more() {
 }
 
 #[test]
+fn an_edit_after_a_restart_still_names_the_hosts_that_cannot_be_reached() {
+    let mut world = World::new(spec(ApprovalMode::Each));
+    world.survey = Survey { unreached: vec!["dead1: connection refused".to_owned()], ..host_survey() };
+    world.prompt("tidy up").reply(calls(vec![bash("a", "rm -rf build")]));
+    let attempt = probe(&world);
+    world.tell(Input::Previewed { attempt, lines: Vec::new() });
+    world.crash();
+    world.tell(Input::PreviewCommand { call: CallId::new("a"), command: "rm -rf dist".to_owned() });
+    let Some(Event::ApprovalPreviewed { risk: Some(risk), .. }) = world.log.last() else {
+        panic!("{:?}", world.log.last())
+    };
+    let whys: Vec<_> = risk.findings.iter().map(|finding| finding.why.as_str()).collect();
+    assert!(whys.contains(&"dead1: connection refused; nothing will run there"), "{whys:?}");
+}
+
+#[test]
 fn a_proposal_names_the_hosts_that_cannot_be_reached_and_keeps_its_risk() {
     let risk = |unreached: &[&str], edit: Option<&str>| {
         let mut world = World::new(spec(ApprovalMode::Each));

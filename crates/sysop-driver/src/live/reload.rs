@@ -59,7 +59,8 @@ impl LiveSession {
         // Before the log is read, so that no other process can begin a turn meanwhile.
         self.claim_when_free(&mut inputs).await?;
         if inputs.is_empty() {
-            // All of them were taken back. The worker's session has handled them already.
+            // All of them were taken back. The worker's session has handled them already, and may have claimed its log.
+            self.lease.end_claim();
             worker.session = replay_until(self.ports.store.as_ref(), &self.id, worker.seq).await?.0;
             return Ok(Vec::new());
         }

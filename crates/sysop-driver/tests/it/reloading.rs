@@ -280,6 +280,20 @@ async fn a_prompt_that_is_taken_back_during_an_attempt_to_claim_leaves_the_sessi
 }
 
 #[tokio::test]
+async fn a_prompt_that_is_taken_back_before_the_reload_leaves_no_claim() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    continue_elsewhere(&world, &handle, "second").await;
+    let user = handle.clone();
+    *world.on_claim.lock() = Some(Box::new(move || user.send(withdraw("third")).expect("open")));
+    handle.send(Input::prompt("third")).expect("open");
+    tokio::time::timeout(DEADLINE, handle.settle()).await.expect("nothing waits");
+    assert!(world.on_claim.lock().is_none(), "it was taken back during the claim");
+    assert_eq!((world.claims(), handle.last_error()), (0, None));
+}
+
+#[tokio::test]
 async fn a_cancel_of_a_prompt_behind_a_waiting_setting_closes_the_session() {
     let world = World::new(10);
     let (_driver, handle, mut updates) = create_lazy(&world);

@@ -424,8 +424,8 @@ fn address_of_variable(settings: &Settings, provider: &ProviderInfo) -> Option<(
     }
 }
 
-/// Returns the address of the variable that sets the provider's base URL, to write to the config. Fails if it contains a
-/// password, which neither the config nor the screen should have.
+/// Returns the address of the variable that sets the provider's base URL, to write to the config. Fails if it contains
+/// a password, which neither the config nor the screen should have.
 fn address_without_password(settings: &Settings, provider: &ProviderInfo) -> Result<Option<String>> {
     let Some((variable, url)) = address_of_variable(settings, provider) else { return Ok(None) };
     if without_credentials(&url) == url {

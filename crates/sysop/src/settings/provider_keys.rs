@@ -25,8 +25,8 @@ impl Settings {
         is_own(secret) || !(self.has_borrowed_address(base) || is_elsewhere && !is_for_any)
     }
 
-    /// Returns the keys and headers of the provider's table, in any layer of the config, that are not sent, because they
-    /// are for another server or because another one counts. The model may not see them either.
+    /// Returns the keys and headers of the provider's table, in any layer of the config, that are not sent, because
+    /// they are for another server or because another one counts. The model may not see them either.
     pub(super) fn unsent_secrets(&self, base: &KeyPath, settings: &ProviderSettings) -> Vec<SecretString> {
         let present = self.config.below(base).map(|(names, entry)| (names, &entry.value));
         let replaced = self.config.replaced_secrets.iter();
