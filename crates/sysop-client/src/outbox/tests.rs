@@ -154,13 +154,19 @@ fn each_process_gets_the_first_mode_before_any_prompt_until_one_confirms_it() {
     assert_eq!(write_next(&mut outbox).unwrap().0, "fix it");
 }
 
-#[test]
-fn a_first_mode_that_the_session_has_already_is_confirmed_once_the_server_has_read_it() {
+/// Returns the outbox of a session in mode `shown`, in which a prompt waits for the first mode, `never`.
+fn prompt_behind_never(shown: ApprovalMode) -> Outbox {
     let mut outbox = Outbox::default();
     connect(&mut outbox, "a");
-    outbox.note_mode(ApprovalMode::Never);
+    outbox.note_mode(shown);
     outbox.push_first_mode(&approve(ApprovalMode::Never));
     outbox.push(&say("fix it"), None);
+    outbox
+}
+
+#[test]
+fn a_first_mode_that_the_session_has_already_is_confirmed_once_the_server_has_read_it() {
+    let mut outbox = prompt_behind_never(ApprovalMode::Never);
     let (_, _, ping) = write_next(&mut outbox).unwrap();
     assert_eq!(write_next(&mut outbox), None);
     outbox.confirmed(ping);
@@ -169,11 +175,7 @@ fn a_first_mode_that_the_session_has_already_is_confirmed_once_the_server_has_re
 
 #[test]
 fn a_first_mode_that_is_refused_after_its_confirmation_releases_no_prompt() {
-    let mut outbox = Outbox::default();
-    connect(&mut outbox, "a");
-    outbox.note_mode(ApprovalMode::Ask);
-    outbox.push_first_mode(&approve(ApprovalMode::Never));
-    outbox.push(&say("fix it"), None);
+    let mut outbox = prompt_behind_never(ApprovalMode::Ask);
     let (_, mode, ping) = write_next(&mut outbox).unwrap();
     outbox.confirmed(ping);
     assert_eq!(write_next(&mut outbox), None);

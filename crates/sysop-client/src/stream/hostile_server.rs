@@ -371,6 +371,13 @@ impl Rig {
         .await
     }
 
+    /// Runs call 1 with this command, and checks that the user is asked first.
+    async fn asks_here_before(&mut self, command: &str) {
+        self.run("1", "bash", bash(command));
+        assert!(self.question().await.prompt.contains(command));
+        assert_eq!(self.ran(), Vec::<String>::new());
+    }
+
     fn decide(&self, id: &str, decision: Decision) {
         let input = Input::Decision { call: CallId::new(id), decision, by: "me".to_owned(), person: None };
         self.session.send(input).unwrap();
@@ -535,9 +542,7 @@ async fn a_decision_that_a_lost_connection_dropped_allows_nothing() {
     rig.decide("1", Decision::Allow { command: Some("touch b".to_owned()) });
     let decision = rig.hears("approval.decision").await;
     assert_eq!(decision["command"], "touch b", "the first decision is not sent again");
-    rig.run("1", "bash", bash("touch a"));
-    assert!(rig.question().await.prompt.contains("touch a"));
-    assert_eq!(rig.ran(), Vec::<String>::new());
+    rig.asks_here_before("touch a").await;
 }
 
 #[tokio::test]
@@ -547,9 +552,7 @@ async fn a_decision_that_the_server_refused_allows_nothing() {
     let decision = rig.hears("approval.decision").await;
     rig.tell(&refusal("stale", &decision));
     assert_eq!(rig.notice().await, "not now");
-    rig.run("1", "bash", bash("touch a"));
-    assert!(rig.question().await.prompt.contains("touch a"));
-    assert_eq!(rig.ran(), Vec::<String>::new());
+    rig.asks_here_before("touch a").await;
 }
 
 #[tokio::test]
@@ -608,9 +611,7 @@ async fn a_confirmed_decision_allows_nothing_after_a_lost_connection() {
     let lost = rig.notice().await;
     assert!(!lost.contains("decision") && lost.ends_with("; reconnecting…"), "{lost}");
     assert_eq!(rig.notice().await, "reconnected to the server");
-    rig.run("1", "bash", bash("touch a"));
-    assert!(rig.question().await.prompt.contains("touch a"));
-    assert_eq!(rig.ran(), Vec::<String>::new());
+    rig.asks_here_before("touch a").await;
 }
 
 #[tokio::test]

@@ -32,6 +32,14 @@ async fn prompt(handle: &Handle, updates: &mut Updates, text: &str) -> Vec<Updat
     all
 }
 
+/// Returns a session whose first turn has ended.
+async fn idle_session() -> (Arc<World>, Driver, Handle, Updates) {
+    let world = World::new(10);
+    let (driver, handle, mut updates) = create_lazy(&world);
+    prompt(&handle, &mut updates, "first").await;
+    (world, driver, handle, updates)
+}
+
 /// Continues the session in another process, whose mode is `auto`.
 async fn continue_elsewhere(world: &Arc<World>, handle: &Handle, text: &str) {
     let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is idle");
@@ -96,9 +104,7 @@ async fn a_front_end_gets_no_event_of_another_process_before_the_reload() {
 
 #[tokio::test]
 async fn tools_of_clients_of_another_process_are_not_offered_here() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is idle");
     let mut theirs = other.subscribe(other.last_seq());
     let tools = ClientTools { tools: spec().tools, root: "/home/me".to_owned() };
@@ -111,9 +117,7 @@ async fn tools_of_clients_of_another_process_are_not_offered_here() {
 
 #[tokio::test]
 async fn a_setting_changed_after_another_process_has_continued_the_session_takes_effect() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     continue_elsewhere(&world, &handle, "second").await;
     handle.send(Input::Configure { change: ConfigChange::Mode(Mode::Chat) }).expect("open");
     let to_chat =
@@ -126,9 +130,7 @@ async fn a_setting_changed_after_another_process_has_continued_the_session_takes
 
 #[tokio::test]
 async fn a_setting_that_another_process_has_changed_alike_leaves_no_claim() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     let to_chat = || Input::Configure { change: ConfigChange::Mode(Mode::Chat) };
     let is_chat =
         |event: &Event| matches!(event, Event::Configured { change: ConfigChange::Mode(Mode::Chat), .. });
@@ -150,9 +152,7 @@ async fn a_setting_that_another_process_has_changed_alike_leaves_no_claim() {
 
 #[tokio::test]
 async fn a_prompt_waits_while_another_process_works_on_the_session() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::prompt("second")).expect("open");
     let update = next(&mut updates).await.expect("the session stays open");
@@ -166,9 +166,7 @@ async fn a_prompt_waits_while_another_process_works_on_the_session() {
 
 #[tokio::test]
 async fn a_session_whose_waiting_prompt_is_canceled_is_closed() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     let before = world.disk.lock()[handle.id()].len();
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::prompt("second")).expect("open");
@@ -181,9 +179,7 @@ async fn a_session_whose_waiting_prompt_is_canceled_is_closed() {
 
 #[tokio::test]
 async fn a_cancel_before_a_prompt_does_not_cancel_the_wait_of_that_prompt() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::Cancel).expect("open");
     handle.send(Input::prompt("second")).expect("open");
@@ -200,9 +196,7 @@ fn withdraw(text: &str) -> Input {
 
 #[tokio::test]
 async fn prompts_that_wait_for_another_process_are_taken_back_and_leave_no_trace() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     let before = world.disk.lock()[handle.id()].len();
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::prompt("second")).expect("open");
@@ -222,9 +216,7 @@ async fn prompts_that_wait_for_another_process_are_taken_back_and_leave_no_trace
 
 #[tokio::test]
 async fn taking_back_one_prompt_leaves_the_others_waiting() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::prompt("second")).expect("open");
     next(&mut updates).await.expect("a notice");
@@ -244,9 +236,7 @@ async fn taking_back_one_prompt_leaves_the_others_waiting() {
 
 #[tokio::test]
 async fn a_cancel_does_not_close_a_session_in_which_only_a_setting_waits() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::Configure { change: ConfigChange::Mode(Mode::Chat) }).expect("open");
     handle.send(Input::prompt("second")).expect("open");
@@ -262,9 +252,7 @@ async fn a_cancel_does_not_close_a_session_in_which_only_a_setting_waits() {
 
 #[tokio::test]
 async fn a_prompt_that_is_taken_back_during_an_attempt_to_claim_leaves_the_session_open() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::prompt("second")).expect("open");
     next(&mut updates).await.expect("a notice");
@@ -281,9 +269,7 @@ async fn a_prompt_that_is_taken_back_during_an_attempt_to_claim_leaves_the_sessi
 
 #[tokio::test]
 async fn a_prompt_that_is_taken_back_before_the_reload_leaves_no_claim() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, _updates) = idle_session().await;
     continue_elsewhere(&world, &handle, "second").await;
     let user = handle.clone();
     *world.on_claim.lock() = Some(Box::new(move || user.send(withdraw("third")).expect("open")));
@@ -295,9 +281,7 @@ async fn a_prompt_that_is_taken_back_before_the_reload_leaves_no_claim() {
 
 #[tokio::test]
 async fn a_cancel_of_a_prompt_behind_a_waiting_setting_closes_the_session() {
-    let world = World::new(10);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    prompt(&handle, &mut updates, "first").await;
+    let (world, _driver, handle, mut updates) = idle_session().await;
     continue_elsewhere(&world, &handle, "second").await;
     world.claimed_elsewhere.store(true, Ordering::SeqCst);
     handle.send(Input::Configure { change: ConfigChange::Mode(Mode::Chat) }).expect("open");

@@ -15,8 +15,8 @@ pub(super) struct SentPrompts {
     prompts: Vec<(String, Duration)>,
     /// True from the session's notice that it waits for another process to the next event.
     waits_for_process: bool,
-    /// What is expected of an input that waits, too, and is no prompt of this front end, such as a call or a setting;
-    /// `None` if only prompts wait.
+    /// Update expected of another waiting input, such as a call or a setting; `None` if only prompts of this front end
+    /// wait.
     other_ack: Option<PendingAck>,
     /// Time from which prompts that were taken back during a wait have not run.
     withdrawn_by: Duration,
